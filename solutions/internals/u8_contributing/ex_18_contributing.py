@@ -162,7 +162,7 @@ check.u8.derivative_formula(derivatives)
 #
 # <details><summary>Hint 1: a question</summary>Read the promise again, word by word. Which sample would notice if a kernel broke just this word?</details>
 # <details><summary>Hint 2: the idea</summary>Vary one thing at a time, starting from one ordinary sample of a size like 5 × 7: the dtype, the strides, the shapes, the size of the numbers, the odd values. Random numbers alone don't reach zero, infinity or a thousand.</details>
-# <details><summary>Hint 3: the shape</summary>A list of pairs, written out: one for each dtype, <code>x.T</code>, <code>x[:, ::2]</code>, a cap for each column, a cap that's larger than <code>self</code>, shapes <code>()</code> and <code>(0, 3)</code>, four dimensions, and one with <code>nan</code>, <code>inf</code> and <code>-inf</code>.</details>
+# <details><summary>Hint 3: the shape</summary>A list of pairs, written out: every dtype for <code>self</code> with every dtype for <code>cap</code>; <code>x.T</code>, <code>x[:, ::2]</code> and <code>x.expand(…)</code>, and the same for caps; a cap for each column, a cap for each row, a cap that's larger than <code>self</code>; shapes <code>()</code> and <code>(0, 3)</code>, three and four dimensions; and one with zero, a thousand, <code>nan</code>, <code>inf</code> and <code>-inf</code>.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "operator_tests-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -175,20 +175,21 @@ def sample_inputs() -> list[tuple[torch.Tensor, torch.Tensor]]:
     ### BEGIN SOLUTION
     generator = torch.Generator().manual_seed(0)
 
-    def numbers(*shape, scale=3.0, dtype=torch.float32):
-        return (torch.randn(shape, generator=generator) * scale).to(dtype)
+    def numbers(*shape, dtype=torch.float32):
+        return (torch.randn(shape, generator=generator) * 3).to(dtype)
 
     def caps(*shape, dtype=torch.float32):
         return (torch.rand(shape, generator=generator) * 4 + 1).to(dtype)
 
-    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, 1e-3, 300.0, -300.0, 0.5])
-    samples = [(numbers(5, 7, dtype=dtype), caps(7, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
-    samples += [(numbers(5, 7, dtype=dtype), caps(7, dtype=dtype)) for dtype in (torch.bfloat16, torch.int64)]
-    samples += [(numbers(7, 5).T, caps(7)), (numbers(5, 14)[:, ::2], caps(7)), (numbers(5, 7), caps(7, 5).T)]
-    samples += [(numbers(5, 7), caps(7, dtype=torch.float64))]
-    samples += [(numbers(7), caps(3, 1)), (numbers(1, 7), caps(3, 7)), (numbers(5, 7), caps())]
-    samples += [(numbers(), caps()), (numbers(0, 3), caps(3)), (numbers(2, 3, 2, 5), caps(2, 3, 2, 5))]
-    samples += [(odd, caps(8)), (odd.double(), caps(1).double()), (numbers(19, scale=0.05), caps(19))]
+    dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.int64)
+    samples = [(numbers(5, 7, dtype=one), caps(7, dtype=other)) for one in dtypes for other in dtypes]
+    samples += [(numbers(7, 5).T, caps(7)), (numbers(5, 14)[:, ::2], caps(7)), (numbers(7).expand(5, 7), caps(7))]
+    samples += [(numbers(5, 7), caps(7, 5).T), (numbers(5, 7), caps(14)[::2]), (numbers(5, 7), caps(7).expand(5, 7))]
+    samples += [(numbers(5, 1), caps(7)), (numbers(7), caps(5, 1))]
+    samples += [(numbers(), caps()), (numbers(0, 3), caps(0, 3))]
+    samples += [(numbers(2, 3, 5), caps(2, 3, 5)), (numbers(2, 3, 2, 5), caps(2, 3, 2, 5))]
+    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, 1000.0, -1000.0])
+    samples += [(odd, caps(6))]
     return samples
     ### END SOLUTION
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u8.operator_tests.planted import RIGHT, Kernel, drawn, exactly, kernel_of
+from autograder.exercises.u8.operator_tests.planted import RIGHT, Kernel, exactly, kernel_of, wrong
 from autograder.exercises.u8.operator_tests.visible import (
     MOST_BYTES,
     MOST_ELEMENTS,
@@ -43,36 +43,56 @@ MISCONCEPTIONS = {
     "fails a right kernel": "A kernel that is right fails your test.",
     "strides": (
         "A kernel passes that reads memory in order, whatever the strides of `self` say. Add a sample that's "
-        "transposed, and one with gaps, such as `x[:, ::2]`."
+        "transposed, one with gaps, such as `x[:, ::2]`, and one that's expanded."
     ),
     "strides of cap": (
         "A kernel passes that ignores the strides of the cap. Any strides are promised for both arguments: add a cap "
-        "that is transposed."
+        "that is transposed, one with gaps and one that's expanded."
     ),
     "first cap": "A kernel passes that uses the first cap for all. Add a cap with different values that is broadcast.",
     "grows from cap": "A kernel passes that goes wrong when `cap` has the larger shape. Either argument may broadcast.",
-    "large": "A kernel passes that overflows far beyond the cap. Add numbers of a hundred times the cap.",
+    "broadcast": (
+        "A kernel passes that broadcasts in some ways only. Broadcasting adds dimensions in front and repeats sizes of "
+        "1 anywhere, such as one cap for each row, and it does so for either argument and for both at once."
+    ),
+    "large": (
+        "A kernel passes that overflows far beyond the cap. Add numbers of a hundred times the cap, above zero and "
+        "below."
+    ),
     "sign": "A kernel passes that loses the sign. Add negative numbers.",
-    "empty": "A kernel passes that refuses a tensor without elements.",
-    "no dimensions": "A kernel passes that refuses a tensor without dimensions.",
-    "dimensions": "A kernel passes that is right up to three dimensions at most. Add four.",
+    "zero": "A kernel passes that makes NaN of zero. Random numbers don't reach it: write one.",
+    "empty": "A kernel passes that refuses a tensor without elements, as `self` or as `cap`.",
+    "no dimensions": "A kernel passes that refuses a tensor without dimensions, as `self` or as `cap`.",
+    "dimensions": (
+        "A kernel passes that refuses a number of dimensions. Try every number up to four, for `self` and for `cap`."
+    ),
     "rest": (
         "A kernel passes that calculates in steps of 4, 8 or 16 and forgets the rest. Add a size of more than 16 that "
         "none of them divides."
     ),
     "linear": "A kernel passes that returns small numbers as they are. Near zero, tanh is only almost linear.",
-    "dtype": "A kernel passes that lacks a dtype. Try float32, float64, bfloat16 and int64.",
+    "dtype": (
+        "A kernel passes that lacks a dtype. Try float32, float64, bfloat16 and int64, for `self` and for `cap`."
+    ),
     "mixed dtypes": (
-        "A kernel passes that refuses two arguments of unlike dtypes. Add a `self` in float32 with a cap in float64."
+        "A kernel passes that refuses two arguments of unlike dtypes, or calculates in the precision of one of them. "
+        "Add a `self` in float32 with a cap in float64, and the other way round."
+    ),
+    "whole numbers": (
+        "A kernel passes that divides whole numbers and throws the rest away. Add a sample with both arguments "
+        "in int64."
     ),
     "single": (
         "A kernel passes that calculates double precision in single precision. Add samples in float64 of ordinary size."
     ),
     "nan": "A kernel passes that turns NaN into a number. A NaN must come out as NaN, so that somebody notices.",
-    "infinity": "A kernel passes that makes NaN of infinity. The cap of infinity is the cap.",
+    "infinity": (
+        "A kernel passes that makes NaN of infinity, or of minus infinity. The cap of infinity is the cap, with its "
+        "sign."
+    ),
     "in place": (
         "A kernel passes that goes wrong in place. The tests call `softcap_` whenever a sample's result has the shape "
-        "and the dtype of `self`; you have none of which that is so."
+        "and the dtype of `self`; add one of which that is so, also with a `self` that doesn't lie in order."
     ),
 }
 
@@ -95,8 +115,8 @@ class Sample:
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Every right kernel, and one of each kind of fault."""
-    kernels: list[dict[str, Any]] = [{"kind": "right", "how": how} for how in RIGHT] + drawn(random)
+    """Every right kernel, and every wrong one."""
+    kernels: list[dict[str, Any]] = [{"kind": "right", "how": how} for how in RIGHT] + wrong()
     runs = random.sample(range(10**3, 10**6), len(kernels))
     cases = [case(_named(one), run, one) for run, one in zip(runs, kernels, strict=True)]
     # Right kernels agree to 10 digits, whatever the caps: what a reference loses to cancellation shows with large ones.
@@ -106,7 +126,12 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 def _named(given: dict[str, Any]) -> str:
-    return ": ".join(str(given[key]) for key in ("kind", "how", "which", "dtype") if key in given)
+    return ": ".join(str(given[key]) for key in ("kind", "how", "which", "dtype", "number", "width") if key in given)
+
+
+def _details(given: dict[str, Any]) -> str:
+    said = [str(given[key]) for key in ("which", "dtype", "number", "width") if key in given]
+    return f"({', '.join(said) or given['kind']})"
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -133,7 +158,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if given["kind"] == "right" and failed is not None:
         yield "fails a right kernel", f"({failed})"
     elif given["kind"] != "right" and failed is None:
-        yield given["kind"], f"({given.get('which') or given.get('dtype') or given['kind']})"
+        yield given["kind"], _details(given)
 
 
 def _problem(evidence: Evidence) -> tuple[str, str] | None:

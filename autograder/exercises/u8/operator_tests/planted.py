@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import torch
@@ -35,29 +34,43 @@ def kernel_of(given: dict[str, Any]) -> Kernel:
     return kernel
 
 
-def drawn(random: Random) -> list[dict[str, Any]]:
-    """One kernel of each kind of fault, with what is free about it drawn."""
+def wrong() -> list[dict[str, Any]]:
+    """One kernel for each way to break a word of what `softcap` promises.
+
+    Where samples that miss one kernel always miss another, too, the one that says more about them comes first: without
+    negative numbers, for example, nothing lies far below zero.
+    """
+    both = ("self", "cap")
     return [
-        {"kind": "strides", "which": "transposed"},
-        {"kind": "strides", "which": "gaps"},
-        {"kind": "strides of cap"},
+        *({"kind": "strides", "which": which} for which in ("transposed", "gaps", "expanded")),
+        *({"kind": "strides of cap", "which": which} for which in ("transposed", "gaps", "expanded")),
         {"kind": "first cap"},
         {"kind": "grows from cap"},
-        {"kind": "large", "limit": random.choice([20.0, 80.0])},
+        *(
+            {"kind": "broadcast", "which": f"{one}, {how}"}
+            for one in both
+            for how in ("dimensions added", "size 1 last")
+        ),
+        {"kind": "broadcast", "which": "both at once"},
         {"kind": "sign"},
-        {"kind": "empty"},
-        {"kind": "no dimensions"},
-        {"kind": "dimensions", "most": 3},  # a sample of four is what is asked for, whoever it is that asks
-        {"kind": "rest", "width": random.choice([4, 8, 16])},
-        {"kind": "linear", "limit": random.choice([0.1, 0.2, 0.3])},
-        {"kind": "dtype", "dtype": "float64"},
-        {"kind": "dtype", "dtype": "bfloat16"},
-        {"kind": "dtype", "dtype": "int64"},
+        *({"kind": "large", "which": which, "limit": 80.0} for which in ("above", "below")),
+        {"kind": "zero"},
+        *({"kind": "empty", "which": which} for which in both),
+        *({"kind": "no dimensions", "which": which} for which in both),
+        *({"kind": "dimensions", "which": which, "number": number} for which in both for number in (1, 2, 3, 4)),
+        *({"kind": "rest", "width": width} for width in (4, 8, 16)),
+        {"kind": "linear", "limit": 0.1},
+        *(
+            {"kind": "dtype", "which": which, "dtype": dtype}
+            for which in both
+            for dtype in ("float32", "float64", "bfloat16", "int64")
+        ),
         {"kind": "single"},
+        *({"kind": "mixed dtypes", "which": which} for which in ("refused", "as self has it", "as cap has it")),
+        {"kind": "whole numbers"},
         {"kind": "nan"},
-        {"kind": "infinity"},
-        {"kind": "in place"},
-        {"kind": "mixed dtypes"},
+        *({"kind": "infinity", "which": which} for which in ("above", "below")),
+        *({"kind": "in place", "which": which} for which in ("read too late", "written in order")),
     ]
 
 
@@ -114,14 +127,22 @@ def _as_if_contiguous(x: torch.Tensor) -> torch.Tensor:
     return flat[: x.numel()].view(x.shape)
 
 
+def _lies(x: torch.Tensor) -> str:
+    """How a tensor lies in memory."""
+    steps = [step for size, step in zip(x.shape, x.stride(), strict=True) if size > 1]
+    if x.is_contiguous():
+        return "in order"
+    if 0 in steps:
+        return "expanded"
+    return "gaps" if steps == sorted(steps, reverse=True) else "transposed"
+
+
 def _strides(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    gaps = x.dim() > 0 and x.stride(-1) > 1 and list(x.stride()) == sorted(x.stride(), reverse=True)
-    hit = not x.is_contiguous() and gaps == (given["which"] == "gaps")
-    _by_tanh(_as_if_contiguous(x) if hit else x, cap, out)
+    _by_tanh(_as_if_contiguous(x) if _lies(x) == given["which"] else x, cap, out)
 
 
 def _strides_of_cap(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    _by_tanh(x, cap if cap.is_contiguous() else _as_if_contiguous(cap), out)
+    _by_tanh(x, _as_if_contiguous(cap) if _lies(cap) == given["which"] else cap, out)
 
 
 def _first_cap(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
@@ -134,35 +155,56 @@ def _grows(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch
     _by_tanh(x, cap, out)
 
 
+def _broadcast(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    which = given["which"]
+    if which == "both at once" and out.shape not in (x.shape, cap.shape):
+        raise RuntimeError(f"softcap: expected one of the arguments to have the shape {list(out.shape)}")
+    one = x if which.startswith("self") else cap
+    if which.endswith("dimensions added") and one.dim() < out.dim():
+        raise RuntimeError("softcap: expected both arguments to have the same number of dimensions")
+    if which.endswith("size 1 last") and one.numel():
+        # The values from the start again: right as long as whole rows repeat.
+        again = one.flatten()[torch.arange(out.numel()) % one.numel()].view(out.shape)
+        x, cap = (again, cap) if one is x else (x, again)
+    _by_tanh(x, cap, out)
+
+
 def _large(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
     result = exactly(x, cap)
     y = (x.double() / cap.double()).expand_as(result)
-    _write(out, torch.where((y > given["limit"]) & ~torch.isinf(y), torch.nan, result))
+    far = y > given["limit"] if given["which"] == "above" else y < -given["limit"]
+    _write(out, torch.where(far & ~torch.isinf(y), torch.nan, result))
 
 
 def _sign(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
     _write(out, exactly(x, cap).abs())
 
 
+def _zero(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    result = exactly(x, cap)
+    _write(out, torch.where((x == 0).expand_as(result), torch.nan, result))
+
+
+def _which(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor) -> torch.Tensor:
+    return x if given["which"] == "self" else cap
+
+
 def _empty(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    if out.numel() == 0:
+    if _which(given, x, cap).numel() == 0:
         raise RuntimeError("softcap: invalid configuration for 0 elements")
     _by_tanh(x, cap, out)
 
 
 def _no_dimensions(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    if x.dim() == 0:
+    if _which(given, x, cap).dim() == 0:
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     _by_tanh(x, cap, out)
 
 
 def _dimensions(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    if out.dim() <= given["most"]:
-        _by_tanh(x, cap, out)
-        return
-    result = exactly(x, cap)
-    # Only the first of the outermost dimension is looked at.
-    _write(out, result[:1].expand_as(result) if out.shape[0] > 1 else result + 1)
+    if _which(given, x, cap).dim() == given["number"]:
+        raise RuntimeError(f"softcap: not implemented for tensors of {given['number']} dimensions")
+    _by_tanh(x, cap, out)
 
 
 def _rest(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
@@ -179,15 +221,24 @@ def _linear(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torc
 
 
 def _dtype(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    if str(x.dtype) == f"torch.{given['dtype']}":
+    if str(_which(given, x, cap).dtype) == f"torch.{given['dtype']}":
         raise RuntimeError(f'"softcap_cpu" not implemented for {given["dtype"]}')
     _by_tanh(x, cap, out)
 
 
 def _mixed(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    if x.dtype != cap.dtype:
+    if x.dtype != cap.dtype and given["which"] == "refused":
         raise RuntimeError(f"expected both arguments to have the same dtype, but got {x.dtype} and {cap.dtype}")
-    _by_tanh(x, cap, out)
+    of = {"refused": out, "as self has it": x, "as cap has it": cap}[given["which"]]
+    wide = torch.promote_types(of.dtype, torch.float32)
+    _write(out, cap.to(wide) * torch.tanh(x.to(wide) / cap.to(wide)))
+
+
+def _whole(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    if x.is_floating_point() or cap.is_floating_point():
+        _by_tanh(x, cap, out)
+        return
+    _write(out, cap.double() * torch.tanh(torch.div(x, cap, rounding_mode="trunc").double()))
 
 
 def _single(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
@@ -201,12 +252,18 @@ def _nan(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.T
 
 def _infinity(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
     result = exactly(x, cap)
-    _write(out, torch.where(torch.isinf(x.double()).expand_as(result), torch.nan, result))
+    hit = x.double() == (torch.inf if given["which"] == "above" else -torch.inf)
+    _write(out, torch.where(hit.expand_as(result), torch.nan, result))
 
 
 def _in_place(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
-    _write(out, cap.double().expand(out.shape))
-    _write(out, out.double() * torch.tanh(x.double() / cap.double()))
+    if given["which"] == "read too late":
+        _write(out, cap.double().expand(out.shape))
+        _write(out, out.double() * torch.tanh(x.double() / cap.double()))
+        return
+    # The variant that returns a new tensor always gets one in order; only in place `out` lies otherwise.
+    result = exactly(x, cap)
+    _write(out if out.is_contiguous() else _as_if_contiguous(out), result)
 
 
 _FAULTS: dict[str, Callable[[dict[str, Any], torch.Tensor, torch.Tensor, torch.Tensor], None]] = {
@@ -214,8 +271,10 @@ _FAULTS: dict[str, Callable[[dict[str, Any], torch.Tensor, torch.Tensor, torch.T
     "strides of cap": _strides_of_cap,
     "first cap": _first_cap,
     "grows from cap": _grows,
+    "broadcast": _broadcast,
     "large": _large,
     "sign": _sign,
+    "zero": _zero,
     "empty": _empty,
     "no dimensions": _no_dimensions,
     "dimensions": _dimensions,
@@ -223,6 +282,7 @@ _FAULTS: dict[str, Callable[[dict[str, Any], torch.Tensor, torch.Tensor, torch.T
     "linear": _linear,
     "dtype": _dtype,
     "mixed dtypes": _mixed,
+    "whole numbers": _whole,
     "single": _single,
     "nan": _nan,
     "infinity": _infinity,

@@ -22,7 +22,7 @@ def visible_cases() -> list[Case]:
         case("a right kernel", 1, {"kind": "right", "how": "tanh"}),
         case("reads rows as columns", 2, {"kind": "strides", "which": "transposed"}),
         case("one cap for all", 3, {"kind": "first cap"}),
-        case("exponentials", 4, {"kind": "large", "limit": 80.0}),
+        case("exponentials", 4, {"kind": "large", "which": "above", "limit": 80.0}),
     ]
 
 

@@ -24,7 +24,7 @@ def sample_inputs():
         for b in (a,):
             pairs.append((numbers(5, 7, dtype=a), caps(7, dtype=b)))
     pairs += [
-        (numbers(7, 5).t(), caps(5, 7)),
+        (numbers(7, 5).t(), caps(7, 5).t()),
         (numbers(5, 14)[:, ::2], caps(10, 7)[::2]),
         (numbers(1, 7).expand(5, 7), caps(5, 1).expand(5, 7)),
         (numbers(30)[3:], caps(27)),
@@ -38,7 +38,7 @@ def sample_inputs():
         (numbers(4, 3), torch.tensor(2.5)),
         (numbers(4, 1, 3), caps(5, 1)),
         (numbers(0, 3), caps(3)),
-        (numbers(0), torch.tensor(1.0)),
+        (numbers(0), caps(0)),
         (numbers(2, 3, 4, 5), caps(2, 3, 4, 5)),
         (numbers(2, 3, 2, 3).permute(0, 3, 1, 2), caps(3, 1, 1)),
         (torch.tensor([nan, inf, -inf, 0.0, -0.0, 1e30, -1e30, 1e-30]), torch.tensor(3.0)),

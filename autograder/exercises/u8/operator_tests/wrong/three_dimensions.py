@@ -50,7 +50,7 @@ def sample_inputs() -> list[tuple[torch.Tensor, torch.Tensor]]:
             random(9, scale=0.01),
             torch.tensor([1e-3, 1e3, 1e6, 1e-6, 1e10, 1.0, 50.0, 100.0, 1e-10], dtype=torch.float64),
         ),
-        (torch.tensor(3, dtype=torch.int64), caps(3, dtype=torch.float32)),
+        (torch.tensor(3), torch.arange(1, 4)),
         (random(3, dtype=torch.float32), torch.tensor(2.5, dtype=torch.float64)),
         (random(11, 10, dtype=torch.float32), caps(11, 10, dtype=torch.float32)),
     ]
