@@ -49,7 +49,9 @@ MISCONCEPTIONS = {
         "Several forward operators may have the same sequence number: each states the number that the *next* "
         "recorded node would get. The node belongs to the last one that began."
     ),
-    "outermost of a number": "The forward operator that recorded the node may be inside another one.",
+    "outermost of a number": (
+        "The forward operator that recorded the node may be inside another one, and begin at once with it."
+    ),
     "derivative of itself": "Look for the forward operator among those that have no `forward thread`.",
     "another order": "Rows are in the order of their operators' start, and of the thread where that is equal.",
     "wrong rows": "The rows are for other operators than the outermost ones.",
@@ -82,6 +84,7 @@ FLAWS = (
     "first of a number",
     "derivative of itself",
     "another order",
+    "outermost of a number, as the list has them",
 )
 """Mistakes in `rows`: names of misconceptions, some with the way to make it behind a comma."""
 
@@ -115,6 +118,7 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         Case("nothing happened", {"events": []}),
         Case("many things at once", {"events": at_once()}),
+        Case("many things at once, told the other way round", {"events": at_once()[::-1]}),
         Case("ranges that cross", {"events": crossing(random)}),
         Case("ranges across calls", {"events": crossed(trace([["softmax", "module", BACKWARD]], seed()), random)}),
         Case("zeros outside", {"events": with_zeros(0, 1)}),
@@ -345,7 +349,10 @@ class _Nesting:
         if self.flaw == "outermost of a number":
             found = [other for other in found if self.callers[other["id"]] is None] or found
         # Of two that begin at once the inner one began later.
-        found.sort(key=lambda other: (other["start"], -other["end"]), reverse=self.flaw != "first of a number")
+        inner = self.flaw != "outermost of a number, as the list has them"
+        found.sort(
+            key=lambda other: (other["start"], -other["end"] if inner else 0), reverse=self.flaw != "first of a number"
+        )
         return found[0]["id"] if found else None
 
 
