@@ -198,6 +198,12 @@ def hidden_cases(random: Random) -> list[Case]:
             *(["add", 11, 7], ["add", 12, 9], ["add", 13, 10]),
             tensors=[14],
         ),
+        # The same mean hands `None` to a node that has an input for each row.
+        "nothing comes to a node with several inputs": program(
+            [leaf(2, 2, 3), wide], ["unbind", 0], ["mean of a group", 2], ["sin", 1], ["add", 5, 4], tensors=[6]
+        ),
+        # The node of a stack hands on a gradient for each row, whether or not anything asks for it.
+        "a gradient that leads nowhere": program([flat, leaf(3, asks=False)], ["stack", 0, 1], ["sin", 2], tensors=[3]),
         "broadcast between": program(
             [wide, flat], ["sin", 1], ["mul", 2, 2], ["add", 0, 3], ["cos", 4], ["sum", 5], ["add", 4, 6], tensors=[7]
         ),
