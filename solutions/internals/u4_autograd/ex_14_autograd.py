@@ -353,7 +353,8 @@ class Dual:
         ### END SOLUTION
 
     def __sub__(self, other):
-        return self + -self.lift(other)
+        other = self.lift(other)
+        return Dual(self.value - other.value, self.tangent - other.tangent)
 
     def __mul__(self, other):
         ### BEGIN SOLUTION

@@ -310,6 +310,10 @@ def hidden_cases(random: Random) -> list[Case]:
             dtype="float32",
             dtypes=["int64"],
         ),
+        # The negative of a byte is a byte again, and no number below 0.
+        "less a byte, and a byte less": program(
+            [3], ["x - y", 0, 1], ["x - y", 1, 2], constants=[[3]], dtypes=["uint8"]
+        ),
         "divided by a whole number": program([3], ["exp", 0], ["x / y", 1, 2], constants=[[3]], dtypes=["int64"]),
         "x times itself": program([2, 2], ["x * y", 0, 0], ["x @ y", 1, 0], ["x / y", 2, 1], ["-x", 3]),
         "a matrix product of both": program([3, 3], ["sin", 0], ["x @ y", 0, 1], ["sum", 2]),
@@ -328,6 +332,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "more comes out": program([2], ["x @ y", 0, 1], ["exp", 2], constants=[[2, 5]]),
         "linear": program([3], ["3 * x", 0], ["sum", 1]),
         "it does not matter": program([3], ["exp", 1], constants=[[2]], dual=False),
+        "it does not matter, and the result is infinite": program([3], ["x - inf", 1], constants=[[2]], dual=False),
         "only weights matter": program([3], ["exp", 1], constants=[[2]], dual=False, asking=True),
         "weights": program([3, 4], ["x @ y", 0, 1], ["tanh", 2], constants=[[4, 2]], dual=False, asking=True),
     }

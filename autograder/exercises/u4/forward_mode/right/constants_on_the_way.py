@@ -17,7 +17,8 @@ class Dual:
         return Dual(-self.value, -self.tangent)
 
     def __sub__(self, other):
-        return self + -self.lift(other)
+        other = self.lift(other)
+        return Dual(self.value - other.value, self.tangent - other.tangent)
 
     def __mul__(self, other):
         other = self.lift(other)
@@ -88,7 +89,7 @@ def jvp_by_two_backward_passes(function, x: torch.Tensor, tangent: torch.Tensor)
     x = x.detach().requires_grad_()
     y = function(x)
     if not y.requires_grad:
-        return 0 * y
+        return torch.zeros_like(y)
     w = torch.randn_like(y).requires_grad_()
     (backward,) = torch.autograd.grad(y, x, w, create_graph=True, allow_unused=True)
     if backward is None or backward.grad_fn is None:

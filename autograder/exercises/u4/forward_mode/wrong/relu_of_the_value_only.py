@@ -20,7 +20,8 @@ class Dual:
         return Dual(-self.value, -self.tangent)
 
     def __sub__(self, other):
-        return self + -self.lift(other)
+        other = self.lift(other)
+        return Dual(self.value - other.value, self.tangent - other.tangent)
 
     def __mul__(self, other):
         other = self.lift(other)
