@@ -63,7 +63,7 @@ def facts(operator):
     inputs = {argument.name for argument in schema.arguments.flat_all}
     blocks = derivative_table().get(operator, {})
     if "dispatch" in blocks:
-        blocks = blocks["dispatch"]["Default"]
+        blocks = blocks["dispatch"].get("Default", {})
     derivatives = {}
     for names, formula in blocks.items():
         derivatives.update(dict.fromkeys(inputs & set(re.split(", *", names)), formula))

@@ -63,7 +63,7 @@ def kernel(operator):
 def formulas(operator):
     for entry in yaml.load(installed("tools/autograd/derivatives.yaml").read_text(), Loader=yaml.CSafeLoader):
         if entry["name"].startswith(f"{operator}("):
-            entry = entry["dispatch"]["Default"] if "dispatch" in entry else entry
+            entry = entry["dispatch"].get("Default", {}) if "dispatch" in entry else entry
             name, _, overload = operator.partition(".")
             inputs = [one.name for one in torch._C._get_schema("aten::" + name, overload).arguments]
             found = {}
