@@ -147,6 +147,21 @@ def hidden_cases(random: Random) -> list[Case]:
         "ties": trace(large, free("c", "a"), malloc("d", 12 * MIB), malloc("e", 12 * MIB)),
         # The segment that came last is not always the highest one.
         "ties, the last one lowest": trace(large, free("c", "a"), malloc("d", 12 * MIB), falling=True),
+        "ties in one segment": trace(
+            [malloc(name, 300 * KIB) for name in "abcdef"],
+            free("b", "d"),
+            malloc("g", 300 * KIB),
+            malloc("h", 300 * KIB),
+        ),
+        "united with the next one first": trace(
+            [malloc(name, 4 * MIB) for name in "abcde"],
+            free("c", "b", "d"),
+            malloc("f", 12 * MIB),
+            free("a", "f", "e"),
+        ),
+        # What was free of the same pool goes back to the device, to make room.
+        "room in its own pool": trace(malloc("a", 12 * MIB), free("a"), malloc("b", 14 * MIB), capacity=20 * MIB),
+        "an exact fit at 0": trace(malloc("a", 10 * MIB), free("a"), malloc("b", 10 * MIB), first=0),
         "neighbours": trace(
             [malloc(name, 4 * MIB) for name in "abcde"],
             free("b", "d", "c"),

@@ -25,7 +25,7 @@ class CachingAllocator:
         small = size <= 1 << 20
         pool = self.pools.setdefault((stream, small), [])
         place = bisect_left(pool, (size, -1), key=lambda block: block.key)
-        if place == len(pool):
+        if place >= len(pool):
             self.grow(size, stream, small)
             place = bisect_left(pool, (size, -1), key=lambda block: block.key)
         block = pool.pop(place)
