@@ -273,6 +273,13 @@ def hidden_cases(random: Random) -> list[Case]:
             program("x", ["double", 0], ["sin", 1], ["flat", 1], ["add_", 3], ["loss", 2]),
             program("x", ["double", 0], ["flat", 1], ["exp", 2], ["assign", 1], ["loss", 3]),
             program("x", ["exp", 0], ["row", 1], ["data mul_", 2], ["loss", 1]),
+            # Of a view that came with others, a copy that autograd records is refused once its base was written.
+            program("x", ["double", 0], ["first of unbind", 1], ["sin", 2], ["mul_", 1], ["loss", 3]),
+            program("x", ["double", 0], ["first of unbind", 1], ["sin", 2], ["data mul_", 1], ["loss", 3]),
+        ],
+        "written hundreds of times": [
+            program("x", ["double", 0], ["add_ 300 times", 1], ["sin", 1], ["loss", 3]),
+            program("x", ["double", 0], ["add_ 300 times", 1], ["sin", 1], ["double", 3], ["add_", 1], ["loss", 4]),
         ],
         "detached": [
             program("x", ["exp", 0], ["detach mul_", 1], ["loss", 1]),
@@ -322,6 +329,9 @@ def hidden_cases(random: Random) -> list[Case]:
             program("x", ["exp", 0], ["data nudge", 1], ["loss", 1]),
         ],
         "NaN": [
+            # NaN in the place of numbers, and numbers in the place of NaN.
+            program("x", ["exp", 0], ["data fill nan", 1], ["loss", 1]),
+            program("x", ["mul", 0, 0], ["minus", 1], ["sqrt then data fill 2", 2], ["loss", 3]),
             program("x", ["mul", 0, 0], ["minus", 1], ["sqrt", 2], ["loss", 3]),
             program("x c", ["mul", 1, 1], ["minus", 2], ["sqrt", 3], ["exp", 0], ["data mul_", 5], ["loss", 4, 5]),
             # One row of the gradient is NaN, and the other one is another than it should be.

@@ -37,6 +37,17 @@ def _by_data(x: torch.Tensor, factor: float = 3.0) -> torch.Tensor:
     return x
 
 
+def _filled(x: torch.Tensor, number: float) -> torch.Tensor:
+    x.data.fill_(number)
+    return x
+
+
+def _written_often(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(300):
+        x.add_(1)
+    return x
+
+
 def _detached(x: torch.Tensor) -> torch.Tensor:
     x.detach().mul_(3)
     return x
@@ -76,6 +87,7 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
     "first of unbind": lambda x: x.unbind(0)[0],
     "mul_": lambda x: x.mul_(3),
     "add_": lambda x: x.add_(1),
+    "add_ 300 times": _written_often,
     "mul_ by 1": lambda x: x.mul_(1),
     "assign": _assigned,
     "no_grad mul_": _unrecorded,
@@ -85,10 +97,12 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
     "data halve": partial(_by_data, factor=0.5),
     "data double": partial(_by_data, factor=2.0),
     "data nudge": partial(_by_data, factor=1.0 + 2.0**-40),
+    "data fill nan": partial(_filled, number=float("nan")),
     "numpy": _by_numpy,
     "exp then mul_": _then_written(torch.exp, lambda y: y.mul_(3), own_result=True),
     "exp then data mul_": _then_written(torch.exp, _by_data, own_result=True),
     "relu then data mul_": _then_written(torch.relu, _by_data, own_result=True),
+    "sqrt then data fill 2": _then_written(torch.sqrt, partial(_filled, number=2.0), own_result=True),
     "sin then add_": _then_written(torch.sin, lambda x: x.add_(1), own_result=False),
     "sin then data mul_": _then_written(torch.sin, _by_data, own_result=False),
     "loss": lambda *xs: torch.stack([x.sum() for x in xs]).sum(),

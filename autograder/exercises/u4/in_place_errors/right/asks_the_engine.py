@@ -48,7 +48,7 @@ def diagnose(steps, leaves):
     except RuntimeError:
         raises = True
 
-    watched, started, mode = [], [], "copy"
+    watched, started = [], []
 
     def pack(tensor):
         watched.append(Watched(tensor))
