@@ -18,6 +18,10 @@ MISCONCEPTIONS = {
         "Return a dictionary from each input's name to a list with one entry for each dimension: the number where the "
         "size is fixed, else a name (a string)."
     ),
+    "weights among the inputs": (
+        "There are names in your answer that are not in the example. An exported program has placeholders for weights, "
+        "too: leave them out."
+    ),
     "froze the first dimension": (
         "You report dimension 0 as fixed, though the model takes any batch. An example of size 1 makes the exporter "
         "believe that 1 is meant: repeat it before you export. One size that must stay 1 doesn't keep the others at 1. "
@@ -50,8 +54,8 @@ MISCONCEPTIONS = {
         "for each name (`copy.deepcopy` of the dictionary makes only one). Equal in the example is not equal always."
     ),
     "equal though one is larger": (
-        "Two sizes have the same name in your answer, though one has to be twice the other: they vary together, and "
-        "are never equal. The exporter writes `s0` for one and `2*s0` for the other; take the whole text."
+        "Two sizes have the same name in your answer, though one is always larger, twice the other, say: they vary "
+        "together, and are never equal. The exporter writes `s0` for one and `2*s0` for the other; take the whole text."
     ),
     "varies with another": (
         "You report a size as fixed that may vary together with another one, which has to be twice as large or half as "
@@ -79,6 +83,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "equal by chance, each with each": {"model": "matched", "width": 5, "sizes": [5, 5]},
     "equal by chance, a mask": {"model": "masked", "width": 4, "sizes": [4, 4]},
     "one size twice the other": {"model": "paired", "width": 3, "sizes": [3, 5]},
+    "three sizes in proportion": {"model": "proportional", "width": 3, "sizes": [3, 5]},
     "from the fourth place on": {"model": "windowed", "width": 3, "sizes": [3, 4]},
     "two weights of width one, one row": {"model": "both", "width": 1, "sizes": [1, 1]},
     "last and first": {"model": "product", "width": 4, "sizes": [3, 5]},
@@ -171,6 +176,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if not isinstance(sizes.get(name), list) or len(sizes[name]) != value.dim():
             yield "no sizes", f"({name} has {value.dim()} dimensions; found {sizes.get(name, 'nothing')})"
             return
+    others = [name for name in sizes if name not in example]
+    if others:
+        yield "weights among the inputs", f"({', '.join(others)[:200]})"
+        return
     truth, start = varies_together(case), without_ones(case)
     said = {(name, i): sizes[name][i] for name, value in example.items() for i in range(value.dim())}
     for (name, i), size in said.items():

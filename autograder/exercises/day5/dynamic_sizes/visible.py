@@ -124,6 +124,18 @@ class Paired(nn.Module):
         return torch.cat([short, short]) + long
 
 
+class Proportional(nn.Module):
+    """Two rows of one input and three of another for each row of the shortest."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, short: torch.Tensor, double: torch.Tensor, triple: torch.Tensor) -> torch.Tensor:
+        """(rows, columns), (2 * rows, columns) and (3 * rows, columns) to (5 * rows, columns)."""
+        return torch.cat([torch.cat([short] * 2) + double, torch.cat([short] * 3) + triple])
+
+
 class Windowed(nn.Module):
     """Written for sequences of four places or more."""
 
@@ -166,7 +178,7 @@ class Product(nn.Module):
 
 MODELS: dict[str, type[nn.Module]] = {"dense": Dense, "masked": Masked, "matched": Matched, "reshaped": Reshaped}
 MODELS |= {"placed": Placed, "square": Square, "three": Three, "shifted": Shifted}
-MODELS |= {"paired": Paired, "windowed": Windowed, "both": Both, "product": Product}
+MODELS |= {"paired": Paired, "windowed": Windowed, "both": Both, "product": Product, "proportional": Proportional}
 """By name."""
 
 
@@ -201,6 +213,8 @@ def _example(case: Case) -> dict[str, torch.Tensor]:
         return dict(reversed(example.items())) if given.get("reversed") else example
     if given["model"] == "paired":
         return {"short": torch.ones(first, second), "long": torch.ones(2 * first, second)}
+    if given["model"] == "proportional":
+        return {name: torch.ones(times * first, second) for times, name in enumerate(("short", "double", "triple"), 1)}
     if given["model"] == "windowed":
         return {"x": torch.ones(first, second)}
     if given["model"] == "both":
