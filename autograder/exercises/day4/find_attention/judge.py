@@ -148,6 +148,9 @@ return matmul(softmax(s, -1), v), matmul(aten.addcmul.default(softmax(matmul(v, 
 s = aten.to.dtype_layout(matmul(q, T(k)), dtype=torch.float64)
 return matmul(softmax(s, -1), aten.to.dtype(v, torch.float64))
 
+== a cast to the dtype of the scores
+return matmul(softmax(aten.to.other(m, matmul(q, T(k))), -1), v)
+
 == a divisor that is a tensor
 return matmul(softmax(div(matmul(q, T(k)), f), -1), v)
 
@@ -203,6 +206,13 @@ return matmul(dropout(w, 0.1, False), v), dropout(w, 0.1, False)
 == weights that meet values twice
 w = softmax(matmul(q, T(k)), -1)
 return matmul(w, v), matmul(w, q)
+
+== weights that another function reads first
+w = softmax(matmul(q, T(k)), -1)
+s = unary("sin", w)
+u = dropout(softmax(matmul(v, T(k)), -1), 0.1, False)
+h = unary("tanh", u)
+return matmul(w, v), s, matmul(u, q), h
 
 == scores that are read by two softmaxes
 s = matmul(q, T(k))
@@ -283,6 +293,11 @@ return matmul(softmax(matmul(q, T(k)), -1), v)
 
 == a long way
 s = matmul(q, T(k))
+for _ in range(40): s = add(s, s)
+return matmul(softmax(s, -1), v)
+
+== a long way to no product
+s = m
 for _ in range(40): s = add(s, s)
 return matmul(softmax(s, -1), v)
 
