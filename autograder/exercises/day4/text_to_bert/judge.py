@@ -137,6 +137,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "last": [[1, random.random(), offset()]],
         "both": [[0, random.random(), small], [1, random.random(), -large]],
         "two in one row": [[0, 0.0, large], [0, 0.004, -small]],
+        "two alike in one row": [[0, 0.0, 1.0], [0, 0.004, -1.0]],
         "both, the first more": [[0, random.random(), -large], [1, random.random(), small]],
         "NaN in the first": [[0, random.random(), None]],
         "NaN in the last": [[1, random.random(), None]],
