@@ -99,7 +99,8 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """Other sizes, up to many texts and to the longest that the model reads; in one case texts come alone.
 
-    Texts are filled on either side or not at all; some batches hold no text without filling.
+    Texts are filled on either side or not at all; some batches hold no text without filling. In one case
+    the model returns more than the states.
     """
     rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
     many = random.randint(17, 30)
@@ -108,7 +109,12 @@ def hidden_cases(random: Random) -> list[Case]:
     everywhere = random.sample(["left everywhere", "right everywhere"], k=2)
     more: tuple[dict[str, Any], ...] = (
         {"sizes": several, "fillings": ["left", "right", "none", "right"], "another backend": True},
-        {"sizes": alone, "fillings": ["left", "right", *everywhere, "none"], "called": "the mask by name"},
+        {
+            "sizes": alone,
+            "fillings": ["left", "right", *everywhere, "none"],
+            "called": "the mask by name",
+            "averages": True,
+        },
     )
     return [Case(f"hidden {number}", given | {"seed": random.randrange(2**31)}) for number, given in enumerate(more)]
 

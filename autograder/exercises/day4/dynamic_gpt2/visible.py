@@ -27,9 +27,25 @@ def visible_cases() -> list[Case]:
 def build(case: Case, seed: int = 0) -> nn.Module:
     """The case's GPT-2, in evaluation mode. It takes `input_ids` and `attention_mask` and returns a plain tuple.
 
-    Another `seed` than 0 gives another model of the same form.
+    Another `seed` than 0 gives another model of the same form. Where the case says so, the tuple has a second tensor.
     """
-    return build_transformer("gpt2", layers=1, inner=20, seed=case.parameters["seed"] + seed)
+    model = build_transformer("gpt2", layers=1, inner=20, seed=case.parameters["seed"] + seed)
+    return WithAverages(model).eval() if case.parameters.get("averages") else model
+
+
+class WithAverages(nn.Module):
+    """A GPT-2 that returns the average state of each text, too, behind the states."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.config = model, model.config
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **others: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states of shape (rows, length, width), and (rows, width)."""
+        (states,) = self.model(input_ids, attention_mask=attention_mask, **others)
+        return states, states.mean(dim=1)
 
 
 def draw_batch(rows: int, length: int, seed: int, filling: str = "left") -> tuple[torch.Tensor, torch.Tensor]:
