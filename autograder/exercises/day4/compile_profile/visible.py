@@ -31,15 +31,16 @@ class ScriptedMachine:
         busy: how often the clock was read while the device was still computing.
     """
 
-    def __init__(self, script: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, script: dict[str, dict[str, Any]], pending: float = 0.0) -> None:
         """Prepare a machine.
 
         Args:
             script: for each name `first`, in seconds, and `runs`, a list of durations in seconds.
+            pending: seconds of work that somebody handed to the device before.
         """
         self._script = script
         self._counts = dict.fromkeys(script, 0)
-        self._now = self._pending = 0.0
+        self._now, self._pending = 0.0, pending
         self.busy = 0
         self.record: list[str] = []
 
@@ -117,7 +118,7 @@ def visible_cases() -> list[Case]:
 
 def instrument(case: Case) -> ScriptedMachine:
     """The scripted machine of a case, as new."""
-    return ScriptedMachine(case.kept)
+    return ScriptedMachine(case.kept, case.parameters.get("pending", 0.0))
 
 
 def probe(case: Case, compile_profile: Any, break_even: Any, cheapest: Any) -> Evidence:
