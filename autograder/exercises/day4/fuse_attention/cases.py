@@ -21,6 +21,21 @@ return matmul(softmax(div(matmul(q, T(k)), 3), -1), v)
 == the mask first, then the scores
 return matmul(softmax(add(m, mul(matmul(q, T(k)), 0.9)), -1), v)
 
+== the mask first, then several factors
+return matmul(softmax(add(m, div(mul(matmul(q, T(k)), 0.9), 0.4)), -1), v)
+
+== a number first, then the scores
+return matmul(softmax(add(mul(0.6, matmul(q, T(k))), m), -1), v)
+
+== a mask from a long way
+n = m
+for _ in range(40): n = add(mul(n, 0.5), div(n, 2.0))
+return matmul(softmax(add(mul(matmul(q, T(k)), 0.6), n), -1), v)
+
+== a mask that is made in the graph
+n = q.tracer.create_proxy("call_function", aten.full.default, ([5, 5], -1e4), {})
+return matmul(softmax(add(mul(matmul(q, T(k)), 0.6), aten.tril.default(n, -1)), -1), v)
+
 == masks of other shapes
 a = matmul(softmax(add(matmul(q, T(k)), m2), -1), v)
 b = matmul(softmax(add(matmul(q, T(k)), m3), -1), v)
@@ -92,6 +107,10 @@ return matmul(softmax(add(matmul(b, T(k)), m), -1), a)
 b = aten.unsqueeze.default(bmm(e, T(e)), 1)
 return matmul(softmax(add(mul(matmul(q, T(k)), 0.6), b), -1), v)
 
+== a mask that is the output of a block
+a = matmul(softmax(mul(matmul(q, T(k)), 0.2), -1), w)
+return matmul(softmax(add(matmul(v, T(k)), a), -1), v)
+
 == queries that are scaled and shared
 h = mul(q, 0.6)
 return matmul(softmax(matmul(h, T(k)), -1), v), h
@@ -106,6 +125,14 @@ return matmul(softmax(add(add(s, m), m4), -1), v)
 == the mask before the scale
 return matmul(softmax(mul(add(matmul(q, T(k)), m4), 0.3), -1), v)
 
+== the mask before several factors
+s = mul(div(mul(add(matmul(q, T(k)), m4), 0.7), 0.4), 0.3)
+return matmul(softmax(s, -1), v)
+
+== a mask with a small factor, a mask that is subtracted
+a = matmul(softmax(add(matmul(q, T(k)), m4, alpha=0.5), -1), v)
+return a, matmul(softmax(add(matmul(v, T(k)), m4, alpha=-1), -1), q)
+
 == a mask with a factor
 return matmul(softmax(add(matmul(q, T(k)), m4, alpha=3), -1), v)
 
@@ -114,6 +141,9 @@ return matmul(softmax(add(matmul(q, T(k)), b), -1), v)
 
 == a factor after the softmax
 return matmul(mul(softmax(matmul(q, T(k)), -1), 3.0), v)
+
+== a divisor after the softmax
+return matmul(div(softmax(matmul(q, T(k)), -1), 3.0), v)
 
 == a bias after the softmax
 return matmul(add(softmax(mul(matmul(q, T(k)), 0.4), -1), m), v)
@@ -143,9 +173,20 @@ return matmul(softmax(add(matmul(q, T(k)), m), -1), v)
 s = matmul(q, T(k))
 return matmul(softmax(add(s, s), -1), v)
 
+== scores multiplied and divided by themselves
+s, h = matmul(q, T(k)), matmul(v, T(k))
+return matmul(softmax(mul(s, s), -1), v), matmul(softmax(div(h, h), -1), q)
+
 == a cast that rounds
 s = to(to(matmul(q, T(k)), torch.bfloat16), torch.float32)
 return matmul(softmax(s, -1), v)
+
+== a cast that rounds the weights
+w = to(to(softmax(mul(matmul(q, T(k)), 0.4), -1), torch.bfloat16), torch.float32)
+return matmul(w, v)
+
+== a cast of the weights for their values
+return matmul(to(softmax(mul(matmul(q, T(k)), 0.4), -1), torch.float64), d)
 
 == a softmax that casts
 return matmul(to(softmax(matmul(q, T(k)), -1, torch.float64), torch.float32), v)
@@ -175,6 +216,10 @@ return matmul(softmax(mul(s, 0.5), -1), v), s
 == the masked scores are read, too
 s = add(matmul(q, T(k)), m)
 return matmul(softmax(s, -1), v), aten.amax.default(s, [-1])
+
+== scores that their own mask reads
+s, h = matmul(q, T(k)), bmm(e, T(e))
+return matmul(softmax(add(s, matmul(p, s)), -1), v), bmm(softmax(add(h, bmm(o, h)), -1), e)
 
 == scores that two softmaxes read
 s = matmul(q, T(k))
@@ -216,6 +261,11 @@ MORE: dict[str, dict[str, Any]] = {
     "matrices without a batch": {"inputs": {"a": (5, 4), "c": (5, 4)}},
     "a mask from a product": {"inputs": {"e": (2, 5, 4)}},
     "double precision": {"inputs": DOUBLE},
+    "a mask that is the output of a block": {"inputs": {"w": (2, 3, 5, 5)}},
+    "the mask before several factors": {"inputs": {"m4": (2, 3, 1, 5)}},
+    "a mask with a small factor, a mask that is subtracted": {"inputs": {"m4": (2, 3, 1, 5)}},
+    "a cast of the weights for their values": {"inputs": {"d": [SHAPE, "float64"]}},
+    "scores that their own mask reads": {"inputs": {"p": (2, 3, 5, 5), "e": (2, 5, 4), "o": (2, 5, 5)}},
     "two masks": {"inputs": {"m4": (2, 3, 1, 5)}},
     "the mask before the scale": {"inputs": {"m4": (2, 3, 1, 5)}},
     "a mask with a factor": {"inputs": {"m4": (2, 3, 1, 5)}},

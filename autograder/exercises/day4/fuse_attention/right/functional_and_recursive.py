@@ -39,7 +39,9 @@ def above(node, product, seen):
     if node is product or node in seen or node.op != "call_function":
         return node is product
     seen.add(node)
-    return any(above(value, product, seen) for value in node.all_input_nodes if node.target is not aten.matmul.default)
+    if node.target in (aten.matmul.default, aten.bmm.default):
+        return False
+    return any(above(value, product, seen) for value in node.all_input_nodes)
 
 
 def fuse_attention(graph_module):

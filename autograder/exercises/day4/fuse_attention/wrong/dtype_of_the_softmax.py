@@ -76,6 +76,7 @@ def fuse_attention(graph_module):
                 {"attn_mask": mask, "scale": scale},
             )
             fused.meta["val"] = output.meta["val"]
+        fused.meta = dict(output.meta)  # a block below may ask what its mask is like
         output.replace_all_uses_with(fused)
         waiting = [output]
         while waiting:

@@ -12,6 +12,7 @@ def fuse_attention(graph_module):
         with graph.inserting_before(output):
             key = graph.call_function(aten.transpose.int, (turned, -2, -1))
             fused = graph.call_function(aten.scaled_dot_product_attention.default, (query, key, output.args[1]))
+        fused.meta = dict(output.meta)  # a block below may ask what its mask is like
         output.replace_all_uses_with(fused)
         graph.erase_node(output)
     graph.eliminate_dead_code()

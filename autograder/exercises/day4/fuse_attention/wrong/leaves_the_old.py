@@ -46,6 +46,7 @@ def fuse_attention(graph_module):
                 (query, key, output.args[1]),
                 {"attn_mask": mask, "scale": scale},
             )
+        fused.meta = dict(output.meta)  # a block below may ask what its mask is like
         output.replace_all_uses_with(fused)
     graph_module.recompile()
     return graph_module

@@ -68,6 +68,7 @@ def fuse_attention(graph_module):
                 {"scale": scale} if mask is None else {"attn_mask": mask, "scale": scale},
             )
         fused.meta["val"] = _meta(output)
+        fused.meta = dict(output.meta)  # a block below may ask what its mask is like
         output.replace_all_uses_with(fused)
         graph.erase_node(output)
         for node in reversed(steps):
