@@ -129,6 +129,21 @@ def drift(graph_module: fx.GraphModule) -> None:
     _behind(graph_module, (aten.add.Tensor, (6e-5,)))
 
 
+def enlarge(graph_module: fx.GraphModule) -> None:
+    """Makes every value larger by half of the tolerance. Right, though it adds more than 1e-4 to large values."""
+    _behind(graph_module, (aten.mul.Tensor, (1 + 5e-5,)))
+
+
+def enlarge_more(graph_module: fx.GraphModule) -> None:
+    """Makes every value larger by more than the tolerance. Wrong where there are large values."""
+    _behind(graph_module, (aten.mul.Tensor, (1 + 1.5e-4,)))
+
+
+def add_little(graph_module: fx.GraphModule) -> None:
+    """Adds a little more than 1e-4. Wrong where there are small values."""
+    _behind(graph_module, (aten.add.Tensor, (1.5e-4,)))
+
+
 def make_undefined(graph_module: fx.GraphModule) -> None:
     """Makes NaN of everything negative. Wrong."""
     _behind(graph_module, (aten.sqrt.default, ()), (aten.mul.Tensor, (1.0,)), (aten.pow.Tensor_Scalar, (2,)))
@@ -260,6 +275,7 @@ MORE_PASSES = {
         *(at_least_eight, at_least_three, at_most_four, double_statistics, lose_a_node),
         *(lift, scratch, cut_above, cut_below, turn_rows, turn_columns),
         *(negate_input, needs_no_zero, assume_no_zero),
+        *(enlarge, enlarge_more, add_little),
     )
 }
 MORE_PASSES |= {f"drift_{number}": drift for number in range(1, 7)}

@@ -19,20 +19,28 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
 from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.composed import once_a_case
-from autograder.exercises.day5.pipeline.visible import ROUNDS, UNCAPTURED, build, draw, operators_of
+from autograder.exercises.day5.pipeline.visible import ROUNDS, UNCAPTURED, build, draw, operators_of, others_of
 from autograder.exercises.day5.pipeline_passes import MORE_PASSES, PASSES
 from autograder.exercises.graph_comparison import same
 
 MISCONCEPTIONS = {
     "no report": (
-        "Return the result and a report with `captured`, `kept`, `rejected`, `operations` (two numbers) and `seconds` "
-        "(two numbers)."
+        "Return the result and a report with `captured`, and with `kept`, `rejected`, `operations` and `seconds`, each "
+        "a list: the last two of two numbers, also when nothing was captured."
     ),
     "capture ended everything": (
         "The exporter refused the model, and your pipeline ended with its error. A pipeline hands back the model as it "
         "is, and says so: `captured` is `False`."
     ),
     "pretended to capture": "This model has a branch on its data: say `captured: False`, and return the model itself.",
+    "not captured": (
+        "You say `captured: False`, and the exporter takes this model. Capture it with `example`: of the others one "
+        "may have a single row, and the exporter takes a size of 1 for a constant."
+    ),
+    "denied the capture": (
+        "You return a graph, and your report says that nothing was captured. Say `captured: True` where the exporter "
+        "took the model."
+    ),
     "batch became a number": (
         "You say that you captured this model. It goes through the rows of its input one by one, so that an exported "
         "graph serves one batch size only. `Dim.AUTO` makes a number of such a size without a word; ask for any size "
@@ -188,8 +196,15 @@ FIXED: dict[str, tuple[list[str], list[str]]] = {
         ["layer", "relu"],
         ["needs_no_zero", "assume_no_zero", "drop_neutral", "merge_relus"],
     ),
+    "errors of large values": (["layer"], ["enlarge_more", "enlarge", "drop_neutral"]),
+    "errors of small values": (["layer", "sin"], ["add_little", "nudge", "drop_neutral"]),
+    "one row among the others": (["layer", "relu"], ["drop_neutral", "merge_relus"]),
+    "a number for each row": (["layer", "relu", "total"], ["drop_neutral", "merge_relus"]),
 }
 """Parts and passes of the cases that are the same for every seed."""
+
+MORE: dict[str, dict[str, Any]] = {"one row among the others": {"others": [[1, 2], [5, 3]]}}
+"""Further entries of these cases."""
 
 IN_TRAINING = ("in training", "another shape")
 
@@ -210,6 +225,7 @@ def hidden_cases(random: Random) -> list[Case]:
         cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given, kept=_script(random)))
     for name, (parts, passes) in FIXED.items():
         more = {"width": 4, "training": name in IN_TRAINING, "frozen": name == "in training", "seed": 3}
+        more |= MORE.get(name, {})
         cases.append(Case(f"hidden {name}", {"parts": parts, "passes": passes} | more, kept=_script(random)))
     given = {"width": 3, "training": True, "frozen": True, "seed": random.randrange(2**31)}
     branching = {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given
@@ -251,7 +267,7 @@ def truth(case: Case, model: nn.Module, chosen: list[str] | None = None) -> Trut
     graph_module, kept = program.module(), list[str]()
     assert isinstance(graph_module, fx.GraphModule)
     captured = graph_module
-    inputs = [draw(case, 3, 1, positive=True), *(draw(case, batch, seed) for batch, seed in ((2, 2), (5, 3)))]
+    inputs = [draw(case, 3, 1, positive=True), *others_of(case)]
     for name in case.parameters["passes"]:
         if chosen is not None and name not in chosen:
             continue
@@ -299,7 +315,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if raised := values.get("raised"):
         yield ("a pass ended everything" if raised == "pass" else "capture ended everything"), ""
         return
-    if values["report"] is None:
+    if values["report"] is None or any(len(values["report"][name]) != 2 for name in ("operations", "seconds")):
         yield "no report", ""
         return
     if UNCAPTURED & set(case.parameters["parts"]):
@@ -316,6 +332,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     with torch.no_grad():
         found = (
             _wrong_model(case, evidence)
+            or _wrong_capture(evidence)
             or _wrong_choice(case, evidence)
             or _wrong_result(case, evidence)
             or _wrong_figures(case, evidence)
@@ -334,6 +351,13 @@ def _wrong_model(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if any(modes.get(name) != module.training for name, module in ours.named_modules()):
         return "model left in another mode", ""
     return None
+
+
+def _wrong_capture(evidence: Evidence) -> tuple[str, str] | None:
+    """Whether the report denies that the model was captured; the exporter takes it."""
+    if evidence.values["report"]["captured"]:
+        return None
+    return ("denied the capture" if "graph" in evidence.graphs else "not captured"), ""
 
 
 KEPT = {
@@ -394,7 +418,7 @@ def _wrong_choice(case: Case, evidence: Evidence) -> tuple[str, str] | None:
         if after and not set(names[first:]) & {*kept, *report["rejected"][1:]}:
             return "stopped at the first rejection", detail
         if set(missing) <= set(report["rejected"]):
-            rounded = set(missing) <= {"fold_scale", "nudge", "drift_1"}
+            rounded = set(missing) <= {"fold_scale", "nudge", "drift_1", "enlarge"}
             return ("rounding taken for a mistake" if rounded else "rejected a right pass"), detail
         return ("stopped at the first rejection" if after else "passes left out"), detail
     return None if sorted(report["rejected"]) == sorted(set(names) - set(wanted)) else ("never rejects", detail)

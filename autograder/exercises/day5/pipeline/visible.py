@@ -18,6 +18,9 @@ ROUNDS = 5
 """How often each of the two is timed after its warm-up call."""
 
 
+OTHERS = [[2, 2], [5, 3]]
+"""Batch and seed of each of the other inputs, where a case does not say."""
+
 UNCAPTURED = frozenset({"branch", "rows"})
 """The parts that the exporter refuses: a branch on data, and a loop over the rows, for which the batch is a number."""
 
@@ -37,7 +40,7 @@ class Assembled(nn.Module):
         self.layer, self.norm, self.dropout = nn.Linear(width, width), nn.BatchNorm1d(width), nn.Dropout(0.3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, width) to the same."""
+        """(batch, width) to the same, or behind the part `total` to (batch,)."""
         Assembled.calls += 1
         for part in self.parts:
             if part == "layer":
@@ -46,6 +49,8 @@ class Assembled(nn.Module):
                 x = torch.relu(torch.relu(x) + 0)
             elif part == "centre":
                 x = x - x.sum(dim=0) / x.shape[0]
+            elif part == "total":
+                x = x.sum(dim=1)
             elif part == "branch":
                 x = x if x.sum() > 0 else -x
             elif part == "rows":
@@ -149,6 +154,11 @@ def draw(case: Case, batch: int, seed: int, positive: bool = False) -> torch.Ten
     return x.abs() + 0.1 if positive else x
 
 
+def others_of(case: Case) -> list[torch.Tensor]:
+    """The other inputs on which a pass must be right."""
+    return [draw(case, batch, seed) for batch, seed in case.parameters.get("others", OTHERS)]
+
+
 def probe(case: Case, pipeline: Any) -> Evidence:
     """Let the learner's pipeline work; its report, its graph, and what it did to the model and to the clock."""
     model = build(case)
@@ -166,7 +176,7 @@ def probe(case: Case, pipeline: Any) -> Evidence:
 
     passes = {name: (PASSES | MORE_PASSES)[name] for name in case.parameters["passes"]}
     try:
-        result, report = pipeline(model, example, [draw(case, 2, 2), draw(case, 5, 3)], passes, watch)
+        result, report = pipeline(model, example, others_of(case), passes, watch)
     except (BrokenPassError, LostNodeError):
         return Evidence({"raised": "pass"})
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError):
@@ -205,6 +215,9 @@ def _refused_batches(case: Case, result: fx.GraphModule) -> list[int]:
 
 def _plain(report: Any) -> dict[str, Any] | None:
     """The learner's report as JSON has it; `None` when entries are missing or of another kind."""
+    names = ("kept", "rejected", "operations", "seconds")
+    if not isinstance(report, dict) or not all(isinstance(report.get(name), (list, tuple)) for name in names):
+        return None
     try:
         return {
             "captured": bool(report["captured"]),
