@@ -115,9 +115,17 @@ def hidden_cases(random: Random) -> list[Case]:
             "a new name that is read later",
             steps(
                 "first = ones(2, 2)\nname = relu(first)\nhalved = half(name)\nname = t(halved)\n"
-                "kept = track(halved)\nmore = ones(3, 2)\nlast = add(name, kept)"
+                "kept = track(halved)\nlast = add(name, kept)"
             ),
             fault("add", "RuntimeError: add went wrong", ("half", 0, 1), ("transposed", 0, 1), ("tracked", 1, 1)),
+        ),
+        case(
+            "a matrix after the new name",
+            steps(
+                "first = ones(2, 2)\nname = relu(first)\nhalved = half(name)\nname = t(halved)\n"
+                "other = ones(3, 2)\nlast = cat(name, other)"
+            ),
+            fault("cat", "RuntimeError: cat went wrong", ("half", 0, 1), ("transposed", 0, 1), ("half", 1, 0)),
         ),
         case(
             "a result that two read",

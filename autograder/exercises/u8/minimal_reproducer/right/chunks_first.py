@@ -34,13 +34,10 @@ def shrink(program: list[dict], run) -> list[dict]:
     message = run(program)
     length = len(program) // 2
     while length:
-        start = 0
-        while start < len(program):
+        for start in reversed(range(0, len(program), length)):
             other = program[:start] + program[start + length :]
             if other and fails(other):
                 program = other
-            else:
-                start += length
         length //= 2
 
     def edits():
