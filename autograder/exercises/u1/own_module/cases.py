@@ -151,6 +151,26 @@ FIXED: dict[str, list[list[Step]]] = {
             ["buffer", "M0", "", "T1", True],
         ),
     ],
+    "registering again": [
+        program(
+            ["parameter", "M0", "w", "P1"],
+            ["set", "M0", "w", None],
+            ["parameter", "M0", "w", "P2"],
+            ["buffer", "M0", "mean", "T1", True],
+            ["set", "M0", "mean", "T2"],
+            ["buffer", "M0", "mean", "T4", True],
+            ["set", "M0", "mean", None],
+            ["buffer", "M0", "mean", "T5", False],
+        ),
+        program(
+            ["buffer", "M0", "mask", "T1", False],
+            ["del", "M0", "mask"],
+            ["parameter", "M0", "mask", "P1"],
+            ["set", "M0", "w", "P2"],
+            ["del", "M0", "w"],
+            ["parameter", "M0", "w", "P3"],
+        ),
+    ],
     "persistence": [
         program(
             ["buffer", "M0", "mask", "T1", False],
@@ -289,6 +309,16 @@ FIXED: dict[str, list[list[Step]]] = {
             ["load", "M1", {"mean": [6, 6, 6]}, True],
             ["load", "M0", {}, False],
             ["load", "M0", {}, True],
+        ),
+    ],
+    # Whole numbers as large as these sizes are objects of their own, each time one asks for them.
+    "many numbers": [
+        program(
+            ["set", "M0", "w", "P300"],
+            ["set", "M0", "cache", "T300"],
+            ["load", "M0", {"w": "T300"}, True],
+            ["set", "M0", "cache", "T301"],
+            ["load", "M0", {"w": "T301"}, False],
         ),
     ],
     # One path begins with the letters of another, and is none of what lies below it.

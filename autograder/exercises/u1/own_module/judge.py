@@ -15,7 +15,7 @@ import torch
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u1.own_module import cases
 from autograder.exercises.u1.own_module.model import FLAWS, framework
-from autograder.exercises.u1.own_module.visible import PARTS, Framework, Step, in_words, run, shown, told
+from autograder.exercises.u1.own_module.visible import MOST, PARTS, Framework, Step, in_words, run, shown, told
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your class is built on `torch.nn.Module`. Write down its rules yourself: that is the whole task.",
@@ -117,7 +117,8 @@ MISCONCEPTIONS = {
     ),
     "parent first": "`apply` goes through the children first; the module itself comes last.",
     "wrong result": (
-        "`train`, `eval` and `apply` return the module, and `load_state_dict` a pair: missing names, unexpected names."
+        "`train`, `eval` and `apply` return the module, and `load_state_dict` a pair of lists: missing names, "
+        "unexpected names."
     ),
     "accepted": "What must be refused went through.",
     "refused": "You refused what PyTorch does.",
@@ -185,7 +186,7 @@ PYTORCH = Framework(
     module=_Net,
     parameter=lambda numbers: torch.nn.Parameter(torch.tensor(numbers, dtype=torch.float64)),
     tensor=lambda numbers: torch.tensor(numbers, dtype=torch.float64),
-    numbers=lambda tensor: [int(number) for number in tensor.tolist()],
+    numbers=lambda tensor: [int(number) for number in tensor[:MOST].tolist()],
     state=lambda module: module.state_dict(keep_vars=True),
     overwrite=_overwrite,
 )

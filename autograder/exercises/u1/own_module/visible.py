@@ -52,9 +52,14 @@ class Framework:
     overwrite: Callable[[Any, int], Any]
 
 
+MANY = 300
+"""From this number on a parameter or a tensor has as many numbers as its label says."""
+
+
 def size_of(label: str) -> int:
     """How many numbers a parameter or a tensor has."""
-    return 1 + int(label[1:]) % 3
+    number = int(label[1:])
+    return number if number >= MANY else 1 + number % 3
 
 
 def program(*steps: Step) -> list[Step]:
@@ -274,8 +279,8 @@ def _load(given: Framework, objects: dict[str, Any], label: str, state: dict[str
 
 
 def _lists(found: Any) -> list[list[str]] | None:
-    """What loading gave, if it is a pair of walks over paths."""
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
+    """What loading gave, if it is a pair of lists of paths."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2 or not all(isinstance(one, list) for one in found):
         return None
     return [sorted(str(name)[:LONGEST] for name in islice(names, MOST)) for names in found]
 
