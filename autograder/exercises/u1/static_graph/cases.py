@@ -158,6 +158,39 @@ def hidden_cases(random: Random) -> list[Case]:
         ],
     }
     fixed["not two dimensions"] = _no_matrices(random)
+    fixed["stacks of squares"] = _squares(random.randrange(2, 6))
+    # In this many ways does the last node lead to the first.
+    fixed["doubled forty times"] = [
+        placeholder(),
+        *(call("add", number, number) for number in range(40)),
+        ["program", [40]],
+    ]
+    # Whole numbers as large as this size are objects of their own, each time one asks for them.
+    fixed["long rows"] = [
+        placeholder(2, 300),
+        placeholder(300, 2),
+        call("matmul", 0, 1),
+        call("transpose", 0),
+        call("matmul", 0, 3),
+        call("matmul", 0, 0),
+    ]
+    fixed["nothing is given"] = [
+        call("ones", shape=[2]),
+        call("neg", 0),
+        call("mul", 1, 0),
+        ["program", [1]],
+        ["program", [2]],
+    ]
+    # A set of Python's does not hold the numbers 5, 6 and 8 in this order.
+    fixed["numbers with gaps"] = [
+        placeholder(2),
+        *(call("neg", number) for number in range(4)),
+        call("tanh", 0),
+        call("neg", 5),
+        call("neg", 4),
+        call("mul", 5, 6),
+        ["program", [8]],
+    ]
     cases = [Case(name, {"steps": steps}) for name, steps in fixed.items()]
     return cases + [Case(f"random {number}", {"steps": random_steps(random)}) for number in range(6)]
 
@@ -191,6 +224,19 @@ def _no_matrices(random: Random) -> list[Step]:
         call("transpose", 6),
         call("matmul", 0, 1),
         call("transpose", 23),
+    ]
+
+
+def _squares(size: int) -> list[Step]:
+    """A square matrix and a stack of as many: whichever two sizes are compared, they are equal."""
+    return [
+        placeholder(size, size),
+        placeholder(size, size, size),
+        call("matmul", 1, 0),
+        call("matmul", 0, 1),
+        call("matmul", 1, 1),
+        call("transpose", 1),
+        call("matmul", 0, 0),
     ]
 
 
