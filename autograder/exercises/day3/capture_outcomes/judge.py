@@ -32,6 +32,11 @@ MISCONCEPTIONS = {
         "too: `nan` is right only where *both* give it. Leave no element out of the comparison; `torch.allclose` with "
         "`equal_nan=True` takes two `nan` for equal, and a number and `nan` for different."
     ),
+    "one number overlooked": (
+        "You say 'whole' of a recording of which a single number is wrong: it is too small, and beside it model and "
+        "recording give `nan`. One is enough. Look at the *largest absolute* difference, and leave `nan` out where "
+        "both give it, or the largest is `nan`; `torch.allclose` with `equal_nan=True` does all of that."
+    ),
     "only recordings compared": (
         "You say 'whole' of `script` or `export`, and what it captured gives wrong answers without a word. These two "
         "can be wrong as well: a model may ask whether it is being captured (`torch.jit.is_scripting()`, "
@@ -78,7 +83,10 @@ BETWEEN = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Every other model, and the loop at another length; and one whose wrong answers are right when broadcast."""
+    """Every other model, and the loop at another length.
+
+    One has wrong answers that are right when broadcast, and one a single wrong number.
+    """
     names = [name for name in MODELS if name not in PREDICTED] + ["loop"]
     cases = [
         Case(f"hidden {i}", {"model": name, "length": random.randint(2, 6), "seed": random.randrange(2**31)})
@@ -87,7 +95,7 @@ def hidden_cases(random: Random) -> list[Case]:
     for case in cases:
         if case.parameters["model"] in ("picky", "counting"):
             case.parameters["refusing first"] = True
-        if case.parameters["model"] in ("talkative", "number"):
+        if case.parameters["model"] in ("talkative", "number", "marginal"):
             case.parameters["nan"] = True
         if case.parameters["model"] == "reporting":
             case.parameters["one text"] = True
@@ -108,6 +116,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
                 name = "nan taken for a mistake"
             if name == "silent mistake missed" and case.parameters["model"] == "undefined":
                 name = "number for nan"
+            if name == "silent mistake missed" and case.parameters["model"] == "marginal":
+                name = "one number overlooked"
             if name == "silent mistake missed" and method in ("script", "export"):
                 name = "only recordings compared"
             yield name, f"(method {method}: you say {found[method]!r})"
