@@ -71,16 +71,17 @@ class Faithful(nn.Module):
 
 
 class Rescaled(nn.Module):
-    """Divides by 30 in one of two ways, by the mean of its input. What they give differs by rounding."""
+    """Divides by 30 in one of two ways, by the mean of its input, and tells what is left: rounding, at most."""
 
     def __init__(self, width: int, threshold: float) -> None:
         super().__init__()
         self.layer, self.threshold = nn.Linear(width, 3), threshold
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, length, width) to (batch, 3)."""
+        """(batch, length, width) to (batch, 6)."""
         hidden = self.layer(x.mean(dim=1))
-        return hidden / 30 if x.mean() > self.threshold else hidden * (1 / 30)
+        scaled = hidden / 30 if x.mean() > self.threshold else hidden * (1 / 30)
+        return torch.cat([scaled, scaled - hidden / 30], dim=1)
 
 
 class EachStep(nn.Module):

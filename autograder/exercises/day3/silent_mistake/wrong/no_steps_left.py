@@ -11,7 +11,7 @@ def find_silent_mistake(model, traced, example):
     for steps in (length, length - 1, 2 * length):
         for magnitude in (0.1, 1.0, 10.0, 100.0, 500.0, 900.0):
             for sign in (1.0, -1.0):
-                x = torch.full((batch, steps, width), sign * magnitude)
+                x = sign * magnitude * (1.0 - 0.1 * torch.rand(batch, steps, width))
                 try:
                     found = traced(x)
                 except RuntimeError:
