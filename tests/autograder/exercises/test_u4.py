@@ -189,7 +189,7 @@ def test_dual_numbers_of_the_judge_are_forward_mode() -> None:
         if case.parameters["raises"]:
             continue
         value, product = forward.by_pytorch(case.parameters)
-        assert value.isfinite().all()
+        assert value.isfinite().all() == ("the result is infinite" not in case.name), case.name
         assert product.isfinite().all()
         if case.parameters["dual"]:
             assert forward._alike(case.parameters, forward._by_dual(case.parameters, forward.Dual), product), case.name
