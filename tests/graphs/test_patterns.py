@@ -372,7 +372,7 @@ def as_tree(value: Any) -> Tree:
     return (name, *map(as_tree, value.args))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(wanted=trees(("x", "y", 1), 4), found=trees(("a", "b", 1, 1.0), 7), share=st.booleans())
 def test_matching_finds_what_brute_force_finds(wanted: Tree, found: Tree, share: bool) -> None:
     names = sorted(variables(wanted))

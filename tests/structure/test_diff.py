@@ -179,7 +179,7 @@ def test_something_else_is_refused() -> None:
 CALLS = st.lists(st.tuples(st.sampled_from([torch.add, torch.sub]), st.integers(0, 9), st.integers(0, 9)), min_size=1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(calls=CALLS, order=st.randoms(), dropped=st.sets(st.integers(0, 9)))
 def test_every_node_is_told_of_once_and_what_is_kept_is_the_same(
     calls: list[Any], order: Any, dropped: set[int]
