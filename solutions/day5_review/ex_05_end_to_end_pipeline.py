@@ -54,6 +54,7 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # | `("recompiled", name)` | no version fitted; `name` is an argument on which a guard of the *first* version failed |
 #
 # If several arguments qualify, name any one of them. No case needs more than eight versions, which is Dynamo's limit.
+# Guards are Dynamo's whatever the backend: `"eager"` answers as well as Inductor, in far less time.
 # `torch._dynamo.testing` can't be imported while this is graded. The cell below shows what Dynamo says when it may not
 # recompile.
 #
