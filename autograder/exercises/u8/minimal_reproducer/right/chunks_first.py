@@ -35,7 +35,7 @@ def shrink(program: list[dict], run) -> list[dict]:
     length = len(program) // 2
     while length:
         for start in reversed(range(0, len(program), length)):
-            other = program[:start] + program[start + length :]
+            other = [step for place, step in enumerate(program) if not start <= place < start + length]
             if other and fails(other):
                 program = other
         length //= 2
