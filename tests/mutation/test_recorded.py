@@ -43,35 +43,26 @@ FEWEST_MUTANTS = 20
 FEWEST_WRONG = 12
 """Wrong answers of a task that is written in C++ or as a table: there is little Python to edit."""
 
-MOST_SURVIVORS = 440
-"""How many mutants survive, or are killed with some seeds only, in all recorded tasks: those that nobody has judged
-yet, by a case or a reason. It only becomes less, until it is 0."""
-
 sandboxed = pytest.mark.skipif(bubblewrap() is None, reason="mutants are tried in bubblewrap only")
 
 
 def sampled(count: int) -> Select:
-    """The same few mutants in every run, without those that are known to survive or to live with some seeds.
+    """The same few mutants in every run.
 
     They are taken from as few right answers as will do: each of these is graded twice before its first mutant.
     """
 
     def select(task: Task, mutants: list[Mutant]) -> list[Mutant]:
-        entry = recorded().get(task.name, {})
-        known = {*entry.get("survivors", ()), *entry.get("some seeds", ())}
-        certain = [mutant for mutant in mutants if mutant.described() not in known]
-        mixed = sorted(certain, key=lambda mutant: digest([task.name, mutant.digest]))
+        mixed = sorted(mutants, key=lambda mutant: digest([task.name, mutant.digest]))
         return sorted(mixed, key=lambda mutant: digest([task.name, mutant.answer]))[:count]
 
     return select
 
 
 def worse(result: TaskMutation) -> list[str]:
-    """What is wrong with a result that is not recorded."""
-    entry = recorded().get(result.task, {})
-    known = {*entry.get("survivors", ()), *entry.get("some seeds", ())}
-    lines = [row.mutant.described() for kind in ("survivor", "some seeds") for row in result.of(kind)]  # type: ignore[arg-type]
-    return [*result.problems, *result.false_claims, *(line for line in lines if line not in known)]
+    """What is wrong with a result: what is claimed and not so, and the mutants that live."""
+    living = [*result.of("survivor"), *result.of("some seeds")]
+    return [*result.problems, *result.false_claims, *(row.mutant.described() for row in living)]
 
 
 def share_in_strings(answer: str) -> float:
@@ -133,15 +124,14 @@ def test_only_what_is_written_in_text_may_have_few_mutants(monkeypatch: pytest.M
     assert not enough_wrong_answers("stable_decay"), "in C++, with too few wrong answers"
 
 
-def test_every_task_is_recorded_and_fewer_and_fewer_mutants_survive() -> None:
+def test_every_task_is_recorded_and_no_mutant_survives() -> None:
     table = recorded()
     assert {task.name for task in all_tasks()} <= set(table), "run `fxopt mutate TASK --record`"
-    left = sum(entry["counts"]["survivors"] + entry["counts"]["some seeds"] for entry in table.values())
-    assert left <= MOST_SURVIVORS
     for name, entry in table.items():
         counts = entry["counts"]
+        assert entry["survivors"] == entry["some seeds"] == [], f"{name}: write a case for each, or a reason"
         assert counts["mutants"] > FEWEST_MUTANTS or enough_wrong_answers(name), f"{name}: too little was tried"
         parts = counts["killed"] + counts["some seeds"] + counts["equivalent"] + counts["survivors"]
         assert parts == counts["mutants"], name
-        assert len(entry["survivors"]) == counts["survivors"], name
+        assert counts["survivors"] == counts["some seeds"] == 0, name
         assert counts["killed"] >= 3 * counts["equivalent"], f"{name}: too much is called equivalent"
