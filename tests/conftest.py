@@ -3,6 +3,9 @@
 They are named here once: a fixture that two folders import is set up twice, once for each.
 """
 
+import os
+import signal
+
 from hypothesis import HealthCheck, settings
 from rooms import classroom, course, fresh_course, plain, room, sandboxed
 
@@ -11,3 +14,10 @@ __all__ = ["classroom", "course", "fresh_course", "plain", "room", "sandboxed"]
 # No example fails for being slow: on a busy machine any may be, and what it found is the same.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# A shell lets what it runs in the background ignore interrupts, `nohup` lets it ignore the end of its terminal, and
+# whatever is started from there does the same. What the tests start is to be ended by these signals.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if "PYTEST_XDIST_WORKER" in os.environ and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import typer
@@ -18,12 +19,14 @@ from typer.testing import CliRunner
 
 from autograder.authoring import contents, gated
 from autograder.authoring import gate as gate_module
-from autograder.authoring.gate import KINDS, Answer, Gate, GateResult, GateRow, run_gate
+from autograder.authoring.gate import KINDS, Answer, Gate, GateResult, GateRow, longest_first, run_gate
 from autograder.authoring.gated import is_as_recorded
 from autograder.authoring.sentences import read_sentences, untied
 from autograder.commands import cli
 from autograder.course.course import Course
 from autograder.course.tasks import all_tasks, find_task
+from autograder.exchange.verdict import TaskOutcome
+from autograder.grading.grading import Grader
 
 COURSE = Course(Path(__file__).resolve().parents[1])
 
@@ -149,6 +152,25 @@ def test_the_command_prints_the_matrix_and_its_exit_code_says_whether_it_is_clea
     done = CliRunner().invoke(app, ["gate"])
     assert "1/2 WRONG" in done.output
     assert "task, wrong 'an answer': expected 'passed', found 'misconception: raised'. Your code raised" in done.output
+
+
+def test_the_longest_notebooks_begin_first() -> None:
+    notebooks = {"short": ["a"], "new": ["b"], "long": ["c", "d"], "alike": ["e"]}
+    assert longest_first(notebooks, {"a": 2.0, "c": 1.0, "d": 2.0, "e": 2.0}) == ["long", "short", "alike", "new"]
+
+
+def test_the_seconds_of_an_answer_are_those_of_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = find_task("memory_layout")
+    monkeypatch.setattr(gate_module, "time", SimpleNamespace(monotonic=iter([10.0, 17.5]).__next__))
+
+    class Visible:
+        """Tells the time of the visible cases alone, as a grader does that keeps hidden cases to itself."""
+
+        def grade(self, *_: object) -> tuple[TaskOutcome, dict[str, object]]:
+            return TaskOutcome(task.name, task.title, "passed", seconds=0.5), {}
+
+    row = gate_module._grade(cast(Grader, Visible()), task, Answer("reference", "reference", "", "passed"), [])
+    assert (row.seconds, row.ok) == (7.5, True)
 
 
 def test_recording_enters_each_notebook_as_soon_as_it_is_graded(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -71,7 +72,7 @@ class GateRow:
         expected: what it must come to.
         found: what it came to.
         ok: whether both agree.
-        seconds: wall time.
+        seconds: wall time of all rounds, learner's side and judge.
         messages: what a learner would have read.
         failed: names of the cases in which it failed.
     """
@@ -282,6 +283,7 @@ def run_gate(
     sandboxed: bool | None = None,
     jobs: int = 1,
     finished: Callable[[GateResult], object] | None = None,
+    took: Mapping[str, float] | None = None,
 ) -> GateResult:
     """Grade every answer of every task, or of those in `only`.
 
@@ -291,6 +293,8 @@ def run_gate(
         sandboxed: `None` takes bubblewrap when it is there.
         jobs: how many processes grade at once, each whole notebooks.
         finished: is told what each notebook came to, as soon as it is known.
+        took: how many seconds tasks took before, as far as known: the longest notebooks begin first, so that no
+            process waits long for another at the end.
 
     Raises:
         UnknownTaskError: there is no such task.
@@ -303,12 +307,20 @@ def run_gate(
     parts: dict[str, GateResult] = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
-        running = {pool.submit(_result_of, course, names, sandboxed): name for name, names in notebooks.items()}
+        running = {
+            pool.submit(_result_of, course, notebooks[name], sandboxed): name
+            for name in longest_first(notebooks, took or {})
+        }
         for future in as_completed(running):
             part = parts[running[future]] = future.result()
             if finished is not None:
                 finished(part)
     return GateResult([row for name in notebooks for row in parts[name].rows])
+
+
+def longest_first(notebooks: Mapping[str, list[str]], took: Mapping[str, float]) -> list[str]:
+    """Notebooks by what their tasks took before, in seconds; those that took the same stay in their order."""
+    return sorted(notebooks, key=lambda name: -sum(took.get(task, 0.0) for task in notebooks[name]))
 
 
 def _result_of(course: Course, names: list[str], sandboxed: bool | None) -> GateResult:
@@ -317,7 +329,9 @@ def _result_of(course: Course, names: list[str], sandboxed: bool | None) -> Gate
 
 
 def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str]]) -> GateRow:
+    started = time.monotonic()  # the outcome's own time is that of the visible cases, as a learner reads it
     outcome, _ = grader.grade(task, cells)
+    seconds = time.monotonic() - started
     if answer.expected.startswith("misconception: "):
         found = f"misconception: {outcome.misconceptions[0]}" if outcome.misconceptions else outcome.status
         ok = found == answer.expected and outcome.status not in ("passed", "not written")
@@ -334,7 +348,7 @@ def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str
         answer.expected,
         found,
         ok,
-        round(outcome.seconds, 2),
+        round(seconds, 2),
         tuple(outcome.messages),
         tuple(case.case for case in outcome.cases if not case.passed),
     )

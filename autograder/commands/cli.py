@@ -188,7 +188,9 @@ def gate(
         def enter(part: GateResult) -> None:
             lines.extend(gated.record(part, digests))
 
-        result = run_gate(course, [one.name for one in wanted], jobs=jobs, finished=enter if record else None)
+        took = {name: entry["seconds"] for name, entry in gated.gated().items()}
+        names = [one.name for one in wanted]
+        result = run_gate(course, names, jobs=jobs, finished=enter if record else None, took=took)
     except (NoCourseError, LookupError) as error:
         raise refuse(error) from None
     console = Console()
