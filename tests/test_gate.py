@@ -6,7 +6,8 @@ A task whose answers, cells, judge and graders are those with which the gate was
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -159,6 +160,34 @@ def test_the_longest_notebooks_begin_first() -> None:
     assert longest_first(notebooks, {"a": 2.0, "c": 1.0, "d": 2.0, "e": 2.0}) == ["long", "short", "alike", "new"]
 
 
+def test_the_gate_begins_with_what_took_longest_and_tells_it_in_the_order_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[list[str]] = []
+
+    class Pool:
+        """Answers at once with a row for each task."""
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def __enter__(self) -> "Pool":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def submit(self, _: object, course: Course, names: list[str], sandboxed: bool | None) -> Future[GateResult]:
+            begun.append(names)
+            done: Future[GateResult] = Future()
+            rows = [GateRow(name, "blank", "blank", "not written", "not written", True, 0.0, ()) for name in names]
+            done.set_result(GateResult(rows))
+            return done
+
+    monkeypatch.setattr(gate_module, "ProcessPoolExecutor", Pool)
+    result = run_gate(COURSE, ["memory_layout", "tape_engine"], took={"memory_layout": 1.0, "tape_engine": 2.0})
+    assert begun == [["tape_engine"], ["memory_layout"]]
+    assert [row.task for row in result.rows] == ["memory_layout", "tape_engine"]
+
+
 def test_the_seconds_of_an_answer_are_those_of_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     task = find_task("memory_layout")
     monkeypatch.setattr(gate_module, "time", SimpleNamespace(monotonic=iter([10.0, 17.5]).__next__))
@@ -188,11 +217,18 @@ def test_recording_enters_each_notebook_as_soon_as_it_is_graded(
     cli.register(app)
 
     asked = []
+    took_before: list[set[str]] = []
 
     def known(
-        _: object, only: list[str], *, finished: Callable[[GateResult], object] | None, **__: object
+        _: object,
+        only: list[str],
+        *,
+        finished: Callable[[GateResult], object] | None,
+        took: Mapping[str, float],
+        **__: object,
     ) -> GateResult:
         asked.append(only)
+        took_before.append(set(took))
         if finished is not None:
             finished(result)
         return result
@@ -211,3 +247,4 @@ def test_recording_enters_each_notebook_as_soon_as_it_is_graded(
     monkeypatch.setattr(gated, "is_as_recorded", lambda _, task: task.name not in ("memory_layout", "tape_engine"))
     assert CliRunner().invoke(app, ["gate", "--changed"]).exit_code == 0
     assert asked == [["memory_layout", "tape_engine"]]
+    assert took_before == [set(), set(), {"memory_layout"}], "what the table tells of the time before"
