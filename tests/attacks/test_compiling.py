@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from classroom import need_bubblewrap
 
 from autograder.exchange.building import built, compilers_run_by
 from autograder.grading.compiling import compiler_of, sandboxed_compiler
-from autograder.grading.sandbox import bubblewrap
 from fxopt_workbench import cpp
 from fxopt_workbench.cpp import CompileError, EndlessBuildError
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="there is no sandbox here")
-
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    need_bubblewrap()
     monkeypatch.setenv(cpp.CACHE_VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from classroom import need_bubblewrap
 
 from autograder.authoring.contents import digest
 from autograder.course.course import Course
 from autograder.course.task import Task
 from autograder.course.tasks import all_tasks, find_task
-from autograder.grading.sandbox import bubblewrap
 from autograder.mutation.answers import AuthoredNotebook
 from autograder.mutation.mutants import Mutant
 from autograder.mutation.recorded import changed, recorded
@@ -42,8 +42,6 @@ FEWEST_MUTANTS = 20
 
 FEWEST_WRONG = 12
 """Wrong answers of a task that is written in C++ or as a table: there is little Python to edit."""
-
-sandboxed = pytest.mark.skipif(bubblewrap() is None, reason="mutants are tried in bubblewrap only")
 
 
 def sampled(count: int) -> Select:
@@ -88,7 +86,6 @@ def tried_now() -> list[str]:
 NOTEBOOKS = sorted({task.notebook for task in all_tasks()})
 
 
-@sandboxed
 @pytest.mark.sampled
 @pytest.mark.timeout(24 * 3600 if LONG else 1800)
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
@@ -97,6 +94,7 @@ def test_no_mutant_of_a_changed_task_survives(notebook: str) -> None:
     tasks = [task for task in tried_now() if find_task(task).notebook == notebook]
     if not tasks:
         return  # all are as they were when all their mutants were killed
+    need_bubblewrap()
     count = max(FEWEST, MUTANTS_OF_CHANGED_TASKS // len(tried_now()))
     results = [*mutate(COURSE, tasks)] if LONG else [*mutate(COURSE, tasks, seeds=1, select=sampled(count))]
     off = [f"{result.task}: {line}" for result in results for line in worse(result)]
@@ -105,8 +103,8 @@ def test_no_mutant_of_a_changed_task_survives(notebook: str) -> None:
     assert all(len(result.rows) >= FEWEST for result in results)
 
 
-@sandboxed
 def test_a_sample_of_the_other_mutants_is_killed_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_bubblewrap()
     # Without what is remembered: the graders of today must do it.
     monkeypatch.setenv("FXOPT_MUTATION_CACHE", str(tmp_path / "mutation.db"))
     for result in mutate(COURSE, SAMPLED, seeds=1, select=sampled(MUTANTS_A_TASK)):
