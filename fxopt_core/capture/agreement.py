@@ -142,7 +142,7 @@ def agreement_with(runner: Runner, state: State, expected: Reference, without: f
     wanted = expected.without(without)
     row = expected.row[: len(wanted)]
     found = observe(lambda *args, **kwargs: _leaves(runner(*args, **kwargs), set()), state, row)
-    largest, gradients = 0.0, runner.module.lost_hooks if isinstance(runner.module, CapturedModule) else ""
+    largest, gradients = 0.0, runner.module.lost_gradients if isinstance(runner.module, CapturedModule) else ""
     # Also what only the first call writes, which may be missing where two functions are to do the same.
     unwritten = dict.fromkeys(f"self.{name}" for name in wanted[0].written if name not in found[0].written)
     for case, want, got in zip(row, wanted, found, strict=False):

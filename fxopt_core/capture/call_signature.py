@@ -11,15 +11,16 @@ import copy
 import inspect
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_map_only, tree_structure
 
 from fxopt_core.capture.dimensions import Dynamic, named_leaves, parameters_of
 from fxopt_core.capture.errors import RefusedInputError
-from fxopt_core.capture.questions import Answers, answers_of, modes_now, refuse_other_answers
+from fxopt_core.capture.questions import STRIDE, Answers, answers_of, modes_now, refuse_other_answers
 from fxopt_core.verification.comparison import compared_by_identity
 from fxopt_core.verification.isolation import Model, deep_copy
 from fxopt_core.verification.memory import MemoryLocation, location_of
@@ -136,6 +137,9 @@ class CallSignature:
         """
         if len(args) != self.positional or tuple(kwargs) != self.keywords:
             args, kwargs = self._arranged(args, kwargs)
+        if tree_structure((args, kwargs)) != self.structure:
+            # Of a torch.Size pytree makes a tuple, as it did when the example was copied.
+            args, kwargs = tree_map(lambda leaf: leaf, (args, kwargs))
         objection = next(self._objections(args, kwargs), None)
         if objection is not None:
             raise RefusedInputError(*map(str, objection))
@@ -207,6 +211,7 @@ class CallSignature:
         positional, beyond = bound.args[: self.positional], bound.args[self.positional :]
         # What was given by position and by name in the example may be given the other way round.
         named = dict(zip(names[self.positional :], beyond, strict=False)) | bound.kwargs
+        self._require_order(bound.kwargs)
         given = {name: named.pop(name) for name in self.keywords if name in named}
         if len(given) < len(self.keywords) or len(bound.args) != max(self.positional, len(names)):
             found = f"{len(bound.args)} and {list(bound.kwargs)}"
@@ -219,6 +224,14 @@ class CallSignature:
                 expected, advice = "to be left out, as in the example", "Capture again with this argument."
                 raise RefusedInputError(name, expected, _described(value), advice)
         return positional, given
+
+    def _require_order(self, given: Iterable[str]) -> None:
+        """What a model takes as `**kwargs`, it sees in the order of the call."""
+        known = self.parameters.parameters if self.parameters is not None else {}
+        expected, found = ([name for name in names if name not in known] for names in (self.keywords, given))
+        if sorted(expected) == sorted(found) and expected != found:
+            advice = f"The model sees their order. Pass them in that of the example, {_CAPTURE_AGAIN}."
+            raise RefusedInputError("the arguments", str(expected), str(found), advice)
 
     def _another_structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Objection:
         names = list(named_leaves(self.parameters, args, kwargs))
@@ -251,9 +264,12 @@ class CallSignature:
             if want != got and axis not in open_axes:
                 advice = "Capture with dynamic=True, or name this dimension in dynamic."
                 yield f"the size of {name} in dimension {axis}", want, got, advice
-        if not _lie_alike(expected, found):
+        if not _lie_alike(expected, found, exactly=STRIDE in self.answers.get(name, {})):
+            lies, lie = _described_layout(expected), _described_layout(found)
+            if lies == lie:  # as of one row, which lies alike in many ways; the model asks in which
+                lies, lie = f"strides {list(expected.stride)}", f"strides {list(found.stride)}"
             advice = f"Copy it into that layout, for example with .contiguous(), {_CAPTURE_AGAIN}."
-            yield f"the memory layout of {name}", _described_layout(expected), _described_layout(found), advice
+            yield f"the memory layout of {name}", lies, lie, advice
 
     def _about_memory(self, leaves: list[Any]) -> Iterator[_Objection]:
         found = _shared(self.names, leaves)
@@ -362,7 +378,8 @@ def _described(value: Any) -> str:
         return f"a value of type {value.kind.__name__}"
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {list(value.shape)}"
-    return repr(value) if isinstance(value, PLAIN) else f"a value of type {type(value).__name__}"
+    told = isinstance(value, (*PLAIN, Enum, torch.Size, range))
+    return repr(value) if told else f"a value of type {type(value).__name__}"
 
 
 def _steps(facts: TensorFacts) -> list[int]:
@@ -375,11 +392,16 @@ def order_of(stride: tuple[int, ...]) -> list[int]:
     return sorted(range(len(stride)), key=lambda axis: -stride[axis])
 
 
-def _lie_alike(expected: TensorFacts, found: TensorFacts) -> bool:
-    """Whether two tensors lie alike in memory. With other sizes: in the same order of dimensions, and dense or not."""
+def _lie_alike(expected: TensorFacts, found: TensorFacts, *, exactly: bool) -> bool:
+    """Whether two tensors lie alike in memory. With other sizes: in the same order of dimensions, and dense or not.
+
+    `exactly` also where no step is ever taken, for a model that reads the strides.
+    """
     if expected.layout is not torch.strided:
         return True
     if expected.shape == found.shape:
+        if exactly:
+            return expected.stride == found.stride
         return 0 in found.shape or _steps(expected) == _steps(found)
     order = order_of(expected.stride)
     dense, also = (_without_memory(one).permute(order).is_contiguous() for one in (expected, found))

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
+from torch import nn
+from torch.nn.parameter import is_lazy
+
 from fxopt_core.capture.auto import capture_automatically
 from fxopt_core.capture.check_against_model import check_against_model
 from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
@@ -23,7 +26,7 @@ from fxopt_core.verification.isolation import (
     private_copy,
     split_example_inputs,
 )
-from fxopt_core.verification.modes import global_hooks
+from fxopt_core.verification.modes import global_hooks, unwound
 from fxopt_core.verification.state import generators_in, same_state
 
 METHODS: dict[str, Method] = {
@@ -113,10 +116,18 @@ def capture(
             f"torch.nn.modules.module has {', '.join(hooks)}, which run for every module and which no graph keeps.",
             "remove them (each was registered with a handle: handle.remove()), and register them on the model instead.",
         )
+    for name, weight in model.named_parameters() if isinstance(model, nn.Module) else ():
+        if not is_lazy(weight):
+            continue
+        raise CaptureError(
+            method,
+            f"self.{name} has no shape yet: a lazy module gets it at its first call.",
+            "call the model on the example inputs once, and capture it then.",
+        )
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
     # What a copy shares with the model: globals, what functions enclose, attributes of classes.
-    with same_state(model):
+    with same_state(model), unwound(modes=True):
         try:
             if method == "auto":
                 # It makes its own copies, and compares with the model as it is.

@@ -5,12 +5,13 @@ Forward hooks run while the model is captured, so they are part of the graph. Al
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from itertools import chain
 
 from torch import nn
 
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.questions import OWN_GRADIENTS
 
 OF_THE_BACKWARD_PASS = ("_backward_hooks", "_backward_pre_hooks")
 """Those that run in the backward pass: only a graph that still calls the module keeps them."""
@@ -25,20 +26,22 @@ METHODS_OF_CHECKPOINTS = [name for name in dir(nn.Module) if name.endswith(("sta
 """Methods of `nn.Module` that a class may override to make and load checkpoints in its own way."""
 
 
-def lost_hooks(model: nn.Module, called: Container[str]) -> str:
-    """The hooks of a model that a graph does not run, in words; empty where there are none.
+def lost_gradients(model: nn.Module, called: Container[str], asked: Collection[str]) -> str:
+    """What a model does in the backward pass and its graph does not, in words; empty where there is nothing.
 
     Args:
         model: the model that was captured.
         called: paths of the modules that the graph calls, whose hooks run as ever.
+        asked: what the model asked while it was captured. A graph holds the operators of an `autograd.Function`'s
+            forward, and not its backward; no trial could show that the two agree everywhere.
     """
-    found = (
+    found = [
         f"{'.'.join(['self', *filter(None, [path])])} has {name}"
         for path, part in model.named_modules()
         for name in OF_THE_BACKWARD_PASS
         if getattr(part, name, None) and not any(above in called for above in _upwards(path))
-    )
-    return ", ".join(found)
+    ]
+    return ", ".join([*found, *(f"it calls {one}" for one in sorted(asked) if one.endswith(OWN_GRADIENTS))])
 
 
 def refuse_hooks_on_errors(model: nn.Module, method: str) -> None:

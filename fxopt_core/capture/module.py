@@ -6,7 +6,7 @@ import copy
 import io
 import pickle
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -17,13 +17,14 @@ from torch import fx, nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.utils._pytree import tree_leaves, tree_structure
 
+from fxopt_core.capture.baked import BakedTensors
 from fxopt_core.capture.call_signature import CallSignature, TensorFacts
-from fxopt_core.capture.carried import lost_hooks, own_checkpoints, persistent_names
+from fxopt_core.capture.carried import lost_gradients, own_checkpoints, persistent_names
 from fxopt_core.capture.conditions import unmet_condition
 from fxopt_core.capture.errors import CaptureError, RefusedInputError
 from fxopt_core.capture.questions import MODES, modes_now
 from fxopt_core.graphs.cloning import clone_graph_module
-from fxopt_core.verification.modes import same_levels
+from fxopt_core.verification.modes import unwound
 
 _GUARDS = "_guards_fn"
 _OF_EXPORT = ("train", "eval", "validate_inputs", "range_constraints", "shape_env")
@@ -103,14 +104,14 @@ class CapturedModule(StoredGraphModule):
 
     Attributes:
         call_signature: the form of the calls that the graph holds for.
-        baked: names of the model's parameters and buffers whose values may have gone into constants of the graph.
-        lost_hooks: hooks of the model that the graph does not run, in words; empty where there are none.
+        baked: the model's parameters, buffers and other tensors whose values may have gone into constants of the graph.
+        lost_gradients: what the model does in the backward pass and the graph does not, in words.
         own_checkpoints: what the model does to its checkpoints and this module does not, in words.
     """
 
     call_signature: CallSignature
-    baked: frozenset[str]
-    lost_hooks: str
+    baked: BakedTensors
+    lost_gradients: str
     own_checkpoints: str
     _modes: dict[str, bool]
 
@@ -136,7 +137,7 @@ class CapturedModule(StoredGraphModule):
             if torch.compiler.is_compiling():
                 # Whoever traces this has conditions and errors of its own.
                 return run(self, *args, **kwargs)
-            with same_levels():
+            with unwound():
                 try:
                     return run(self, *args, **kwargs)
                 except (RuntimeError, AssertionError, ArithmeticError) as error:
@@ -201,6 +202,11 @@ class CapturedModule(StoredGraphModule):
         for name, mode in self._modes.items():
             if self.get_submodule(name).training is not mode:
                 self._refuse_mode(not mode)
+        # While the module is exported or compiled, what it holds are stand-ins.
+        if self.baked.held and not torch.compiler.is_compiling() and (changed := self.baked.changed()):
+            advice = "The graph holds what was computed from the old ones. Change the model, and optimise it again."
+            found = "others, which this graph does not read"
+            raise RefusedInputError(f"the values of {', '.join(changed)}", "those that they had", found, advice)
         return self.call_signature.accept(args, kwargs)
 
     def _transforms(self) -> bool:
@@ -255,7 +261,7 @@ class CapturedModule(StoredGraphModule):
         held = self.state_dict(keep_vars=True)
         changed = [
             name
-            for name in sorted(self.baked)
+            for name in sorted(self.baked.held)
             if prefix + name in state_dict and not torch.equal(held[name], state_dict[prefix + name].to(held[name]))
         ]
         if changed:
@@ -272,8 +278,10 @@ class CapturedModule(StoredGraphModule):
             known: names of the tensors of the model, or of its graph before it was rewritten.
             read: names of those that it reads.
         """
-        if tensors_of(self) - known:
-            self.baked |= (read - tensors_read(self)) & persistent_names(self)
+        now = tensors_of(self)
+        baked = {*self.baked.held, *((read - tensors_read(self)) & now if now - known else ())}
+        self.baked = BakedTensors()
+        self.baked.note(self, baked)
 
 
 @dataclass
@@ -303,7 +311,12 @@ def trying_small_sizes(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def captured_module(
-    graph_module: fx.GraphModule, model: nn.Module, call_signature: CallSignature, *, guarded: bool = False
+    graph_module: fx.GraphModule,
+    model: nn.Module,
+    call_signature: CallSignature,
+    asked: Collection[str] = (),
+    *,
+    guarded: bool = False,
 ) -> CapturedModule:
     """A `CapturedModule` over a graph module that is called as the model is.
 
@@ -311,6 +324,7 @@ def captured_module(
         graph_module: made by `torch.export` or torch.fx; its tensors are shared.
         model: the model that was captured: says the training mode, and which tensors are persistent buffers.
         call_signature: the form of its calls.
+        asked: what the model asked while it was captured (see `questions`).
         guarded: whether to keep the check of sizes that `torch.export` puts into the graph.
     """
     module = clone_graph_module(graph_module, CapturedModule)
@@ -337,8 +351,8 @@ def captured_module(
     called = {str(node.target) for node in module.graph.nodes if node.op == "call_module"} - {_GUARDS}
     module._modes = {name: module.get_submodule(name).training for name in ("", *sorted(called))}
     module.call_signature = call_signature
-    module.baked = frozenset()
-    module.lost_hooks, module.own_checkpoints = lost_hooks(model, called), own_checkpoints(model)
+    module.baked = BakedTensors()
+    module.lost_gradients, module.own_checkpoints = lost_gradients(model, called, asked), own_checkpoints(model)
     return module
 
 

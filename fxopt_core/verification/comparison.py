@@ -174,11 +174,14 @@ def same_scalar(found: Any, expected: Any) -> bool:
         return found is expected
     if isinstance(expected, (float, complex)):
         return repr(found) == repr(expected)
-    same = found == expected
+    try:
+        same = found == expected
+    except (RuntimeError, ValueError):  # it holds tensors or arrays, of which no one truth can be told
+        same = None
     if not isinstance(same, bool) or (compared_by_identity(expected) and not isinstance(expected, _SINGLE)):
         raise TypeError(
-            f"when two values of type {type(expected).__name__} are the same is not known; return tensors, numbers, "
-            "text or containers of them, or register the type by torch.utils._pytree.register_pytree_node."
+            f"when two values of type {type(expected).__name__} are the same is not known. Take and return tensors, "
+            "numbers, text or containers of them, or register the type by torch.utils._pytree.register_pytree_node."
         )
     return same
 

@@ -13,11 +13,14 @@ def modes() -> dict[str, Any]:
     """Each mode by name, in words: of autocast the dtype, or that it is off."""
     autocast = {
         f"autocast on {kind}": torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else "off"
-        for kind in _kinds_of_device()
+        for kind in kinds_of_device()
     }
     hooks = [name for name in global_hooks() if "registration" not in name]
+    # A default device is a mode for functions, and to ask for it takes longer than to see that there is none.
+    device = torch.get_default_device() if torch._C._len_torch_function_stack() else torch.device("cpu")
     return {
         "default dtype": torch.get_default_dtype(),
+        "default device": device,
         **autocast,
         "grad mode": torch.is_grad_enabled(),
         "hooks of all modules": ", ".join(hooks) or "none",
@@ -40,32 +43,52 @@ _GLOBAL_HOOKS = {
 @contextmanager
 def same_modes() -> Iterator[None]:
     """Put the modes back at the end, whatever is switched inside. Inference mode is off inside."""
-    default_dtype = torch.get_default_dtype()
     with ExitStack() as stack:
-        stack.callback(torch.set_default_dtype, default_dtype)
-        for kind in _kinds_of_device():
-            enabled, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-            stack.callback(torch.set_autocast_enabled, kind, enabled)
-            stack.callback(torch.set_autocast_dtype, kind, dtype)
-        stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
+        _put_back_at_the_end(stack)
         stack.enter_context(torch.inference_mode(False))
-        with same_levels():
+        with unwound():
             yield
 
 
 @contextmanager
-def same_levels() -> Iterator[None]:
-    """Leave at the end the transforms of `torch.func` that began inside: a call that raises in one stays there.
+def unwound(*, modes: bool = False) -> Iterator[None]:
+    """Of a call that raises inside, leave nothing switched on: no mode, and no transform of `torch.func`.
 
-    A graph holds their beginnings and ends as plain calls, which no exception unwinds.
+    A graph holds the beginnings and ends of both as plain calls, which no exception unwinds.
+
+    Args:
+        modes: whether to put back the modes too where nothing raises. Transforms always are.
     """
     depth, dual = torch._C._functorch.get_dynamic_layer_stack_depth(), _in_dual_level()
+    regions = _autocast_regions()
     try:
-        yield
+        with ExitStack() as stack:
+            _put_back_at_the_end(stack)
+            yield
+            if not modes:
+                stack.pop_all()
     finally:
         torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if not dual and _in_dual_level():
             torch._C._exit_dual_level(level=0)
+        while _autocast_regions() > regions:
+            # At the end of the outermost one autocast forgets the weights that it has converted.
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+
+
+def _put_back_at_the_end(stack: ExitStack) -> None:
+    stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+    for kind in kinds_of_device():
+        stack.callback(torch.set_autocast_enabled, kind, torch.is_autocast_enabled(kind))
+        stack.callback(torch.set_autocast_dtype, kind, torch.get_autocast_dtype(kind))
+    stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())
+
+
+def _autocast_regions() -> int:
+    """How many there are around this, which torch only tells when one begins or ends."""
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
 
 
 def _in_dual_level() -> bool:
@@ -77,5 +100,6 @@ def _in_dual_level() -> bool:
     return False
 
 
-def _kinds_of_device() -> set[str]:
+def kinds_of_device() -> set[str]:
+    """The kinds of device of which there is one, as autocast names them."""
     return {"cpu", torch._C._get_accelerator().type}

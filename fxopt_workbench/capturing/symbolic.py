@@ -57,8 +57,8 @@ def capture_with_symbolic_trace(
         example_outputs=example_outputs,
         random_state=drawn_from(random_state),
     )
-    signature = signature_of(model, *original, dynamic, frozenset(noticed.asked))
-    called = captured_module(traced, module, signature)
+    asked = frozenset(noticed.asked)
+    called = captured_module(traced, module, signature_of(model, *original, dynamic, asked), asked)
     called.note_baked(known, names)
     return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -405,7 +407,116 @@ def test_fewer_of_any_number_of_arguments_are_refused() -> None:
             captured.run(ones(3), *others)
 
 
+def in_their_order(**features: torch.Tensor) -> torch.Tensor:
+    return torch.cat([one * number for number, one in enumerate(features.values(), start=1)])
+
+
+@pytest.mark.parametrize("method", TRACED)
+def test_what_comes_as_keywords_of_any_name_keeps_its_order(method: str) -> None:
+    captured = capture(in_their_order, {"a": ones(1), "b": ones(1) * 10}, method)
+    assert captured.run(a=ones(1), b=ones(1) * 10).tolist() == [1.0, 20.0]
+    with pytest.raises(
+        RefusedInputError, match=r"the arguments: expected \['a', 'b'\], as at capture; got \['b', 'a'\]"
+    ):
+        captured.run(b=ones(1) * 10, a=ones(1))
+
+
+@pytest.mark.parametrize("method", TRACED)
+def test_a_size_is_taken_as_an_argument(method: str) -> None:
+    captured = capture(lambda x, size: x.reshape(size) + 1, (ones(6), torch.Size([2, 3])), method)
+    assert captured.run(ones(6), torch.Size([2, 3])).tolist() == [[2.0] * 3] * 2
+    with pytest.raises(RefusedInputError, match=r"size\[0\]: expected 2, as at capture; got 3"):
+        captured.run(ones(6), torch.Size([3, 2]))
+
+
+class Mode(Enum):
+    DOUBLE = 2
+    TRIPLE = 3
+
+
+def test_a_refused_choice_is_told_by_its_name() -> None:
+    captured = capture(lambda x, mode: x * mode.value, (ones(3), Mode.DOUBLE), "export")
+    with pytest.raises(
+        RefusedInputError, match=r"mode: expected <Mode\.DOUBLE: 2>, as at capture; got <Mode\.TRIPLE: 3>"
+    ):
+        captured.run(ones(3), Mode.TRIPLE)
+
+
+def test_an_argument_that_cannot_be_compared_is_said_to_be_one() -> None:
+    with pytest.raises(CaptureError, match=r"ndarray are the same is not known\. Take and return tensors"):
+        capture(lambda x, other: x + torch.as_tensor(other), (ones(3), np.ones(3, "f")), "auto")
+
+
+def test_a_lazy_module_is_to_be_called_first() -> None:
+    model = nn.Sequential(nn.LazyLinear(4))
+    with pytest.raises(
+        CaptureError, match=r"self\.0\.weight has no shape yet.*call the model on the example inputs once"
+    ):
+        capture(model, (ones(2, 3),), "auto")
+    model(ones(2, 3))
+    assert capture(model, (ones(2, 3),), "auto").run(ones(2, 3)).equal(model(ones(2, 3)))
+
+
 # What else a model asks.
+
+
+OF_STEPS = {
+    "one row": (ones(1, 4), ones(4, 1).t()),
+    "one row of a wider tensor": (ones(1, 4), ones(1, 8)[:, :4]),
+    "no element": (ones(0, 3), ones(3, 0).t()),
+}
+
+
+@pytest.mark.parametrize("method", TRACED)
+@pytest.mark.parametrize("name", OF_STEPS)
+def test_steps_that_nobody_takes_can_be_asked_for(name: str, method: str) -> None:
+    example, other = OF_STEPS[name]
+    assert example.stride() != other.stride()
+    captured = capture(lambda x: x.sum() * 0 + x.stride(0) * 10 + x.stride(1), (example,), method)
+    captured.run(example)
+    with pytest.raises(RefusedInputError, match=r"the memory layout of x: expected .*strides"):
+        captured.run(other)
+    assert capture(lambda x: x * 2, (example,), method).run(other).shape == other.shape
+
+
+IN_WORDS = {
+    "str": lambda x: x * 2 if "nan" in str(x) else x * 3,
+    "repr": lambda x: x * 2 if "nan" in repr(x) else x * 3,
+    "an f-string": lambda x: x * 2 if "nan" in f"{x}" else x * 3,
+    "a key": lambda x: x * {"tensor([nan])": 2}.get(str(x), 3),
+}
+
+
+@pytest.mark.parametrize("way", ["export", "strict", "auto"])
+@pytest.mark.parametrize("name", IN_WORDS)
+def test_the_text_of_a_tensor_is_its_values(name: str, way: str) -> None:
+    model, x = IN_WORDS[name], torch.tensor([float("nan")])
+    if way == "auto":
+        captured = capture(model, (ones(1),), way)
+        assert captured.run(ones(1)).tolist() == [3.0]
+        with suppress(CaptureError):  # refused, where what Python did in between is part of a graph
+            torch.testing.assert_close(captured.run(x), model(x), equal_nan=True)
+        return
+    with pytest.raises(Exception, match="writes a tensor as text" if way == "export" else "text|Unsupported|graph"):
+        capture_with_export(model, (ones(1),), {}, NOTHING_DYNAMIC, strict=way == "strict")
+
+
+@pytest.mark.parametrize("name", ["_backward_hooks", "_post_accumulate_grad_hooks"])
+def test_whether_a_tensor_has_hooks_can_be_asked(name: str) -> None:
+    example = ones(3, requires_grad=True)
+    captured = capture(lambda x: x * 2 if getattr(x, name) else x * 3, (example,), "export")
+    assert captured.run(example).tolist() == [3.0] * 3
+    register = "register_hook" if name == "_backward_hooks" else "register_post_accumulate_grad_hook"
+    getattr(example, register)(lambda gradient: None)
+    with pytest.raises(RefusedInputError, match=f"{name} of x: expected False, as at capture; got True"):
+        captured.run(example)
+
+
+def test_what_only_a_copy_answers_is_refused_with_words_that_help() -> None:
+    captured = capture(lambda x: x * 2 if x.grad_fn is None else x * 3, (ones(3, requires_grad=True) * 2,), "export")
+    with pytest.raises(RefusedInputError, match=r"grad_fn of x: .* a leaf of autograd.* Pass x\.detach\(\)\.clone\(\)"):
+        captured.run(ones(3, requires_grad=True) * 2)
+    assert captured.run(ones(3, requires_grad=True)).tolist() == [2.0] * 3
 
 
 def part_of_a_larger_tensor() -> torch.Tensor:
@@ -483,6 +594,62 @@ def test_what_a_model_asks_of_torch_is_part_of_the_call(question: str, way: str)
         finally:
             if back is not None:
                 back()
+
+
+SETTINGS = {
+    "torch.get_autocast_dtype()": (
+        lambda: torch.get_autocast_dtype("cpu") == torch.bfloat16,
+        lambda: torch.autocast("cpu", torch.float16, enabled=False),
+    ),
+    "torch.is_autocast_cache_enabled()": (
+        lambda: torch.is_autocast_cache_enabled(),
+        lambda: torch.autocast("cpu", enabled=False, cache_enabled=False),
+    ),
+    "torch.backends.cuda.flash_sdp_enabled()": (
+        lambda: torch.backends.cuda.flash_sdp_enabled(),
+        lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    ),
+    "torch.backends.cudnn.deterministic": (
+        lambda: not torch.backends.cudnn.deterministic,
+        lambda: torch.backends.cudnn.flags(deterministic=True),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "way"),
+    # While it exports, torch itself switches the cache off.
+    [(question, way) for question in SETTINGS for way in TRACED if "cache" not in question or way == "auto"],
+)
+def test_settings_for_which_a_model_asks_are_part_of_the_call(question: str, way: str) -> None:
+    ask, other = SETTINGS[question]
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if ask() else x * 3
+
+    captured = capture(model, (ones(3),), way)
+    assert captured.run(ones(3)).tolist() == [2.0] * 3
+    with other(), pytest.raises(RefusedInputError, match=re.escape(question)):
+        captured.run(ones(3))
+    with other():  # who doesn't ask does not care
+        assert capture(lambda x: x * 2, (ones(3),), "export").run(ones(3)).tolist() == [2.0] * 3
+
+
+def test_what_torch_asks_for_itself_is_not_part_of_the_call() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)).eval()
+    captured, x = capture(model, (ones(1, 1, 2, 2),), "export"), ones(1, 1, 2, 2)
+    with torch.backends.cudnn.flags(enabled=False, deterministic=True):
+        assert captured.run(x).equal(model(x))
+    names = ("enabled", "deterministic", "benchmark", "allow_tf32")
+    assert all(isinstance(vars(type(torch.backends.cudnn))[name], torch.backends.ContextProp) for name in names)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_default_device_is_part_of_the_call(method: str) -> None:
+    captured = capture(lambda x: x + torch.zeros(3, device="cpu"), (ones(3),), method)
+    with torch.device("meta"), pytest.raises(RefusedInputError, match="default device: expected cpu, as at capture"):
+        captured.run(torch.ones(3, device="cpu"))
+    assert captured.run(ones(3)).tolist() == [1.0] * 3
 
 
 # Values that Python takes for equal.

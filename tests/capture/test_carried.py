@@ -259,3 +259,60 @@ def test_what_torch_itself_does_to_checkpoints_is_no_reason_to_refuse():
     model.load_state_dict(checkpoint)
     module.load_state_dict(checkpoint)
     torch.testing.assert_close(module(X), model(X))
+
+
+class ClipsGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-10, 10)
+
+
+class Saturates(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (ctx.saved_tensors[0].abs() <= 1)
+
+
+@pytest.mark.parametrize("preset", ["training", "inference"])
+@pytest.mark.parametrize("function", [ClipsGradient, Saturates])
+def test_a_backward_pass_of_its_own_is_not_taken_for_autograds(function, preset):
+    """On small values and small cotangents both agree, which is all that a trial sees."""
+
+    def model(x):
+        return function.apply(x * 1)
+
+    x = (torch.arange(4.0) - 2) * 30
+    result = GraphOptimizer(model, (torch.full((4,), 0.1),)).optimize(preset)
+    assert result.report.method == "dynamo"
+    assert any(
+        "calls ClipsGradient.apply" in one.failure or "calls Saturates.apply" in one.failure
+        for one in result.report.attempts
+    )
+    wanted, got = (
+        torch.autograd.grad((call(given) * 1000).sum(), given)[0]
+        for call, given in ((one, x.clone().requires_grad_()) for one in (model, result.module))
+    )
+    assert got.equal(wanted)
+
+
+@pytest.mark.parametrize("method", ["export", "symbolic_trace"])
+def test_a_graph_that_has_lost_it_says_so(method):
+    captured = capture(lambda x: ClipsGradient.apply(x) * 2, (torch.ones(3),), method)
+    assert not captured.has_gradients
+    assert captured.run(torch.ones(3)).tolist() == [2.0] * 3
+
+
+def test_the_functions_of_torch_itself_differentiate_as_autograd_does():
+    def model(x):
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)
+
+    assert capture(model, (torch.ones(3),), "export").has_gradients

@@ -10,7 +10,7 @@ import torch
 from fxopt_core import GraphOptimizer, capture
 from fxopt_core.capture import CaptureError, RefusedInputError
 from fxopt_core.verification import check_equivalence
-from fxopt_core.verification.modes import same_levels
+from fxopt_core.verification.modes import unwound
 
 X = torch.ones(3)
 
@@ -70,7 +70,7 @@ def test_a_graph_that_counts_levels_is_not_called_inside_another() -> None:
     ],
 )
 def test_levels_are_put_back(leave: Any) -> None:
-    with same_levels():
+    with unwound():
         leave()
     assert levels() == (0, False)
 

@@ -93,3 +93,9 @@ def test_values_are_the_same_in_everything() -> None:
 def test_tolerances_say_what_they_allow() -> None:
     assert str(EXACT) == "bitwise"
     assert str(Tolerance(1e-5, 2.0)) == "within 1e-05 of the largest value + 2"
+
+
+def test_of_values_that_hold_tensors_no_one_truth_can_be_told() -> None:
+    pair = type("Pair", (tuple,), {})
+    with pytest.raises(TypeError, match=r"two values of type Pair are the same is not known\. Take and return tensors"):
+        same_scalar(pair((torch.ones(3),)), pair((torch.ones(3),)))

@@ -25,7 +25,7 @@ from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.dynamo_log import Guard, without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.module import captured_module
-from fxopt_core.capture.questions import asked_by, questions
+from fxopt_core.capture.questions import TEXT, asked_by, questions
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs, readable_source
@@ -72,9 +72,17 @@ def capture_with_export(
             with questions() as noticed:
                 program = export()
             asked = frozenset(noticed.asked)
+    if TEXT in asked:
+        raise CaptureError(
+            "export",
+            "the model writes a tensor as text (by str, repr, print or an f-string), which says its values.",
+            'use method="dynamo", which leaves such a line to Python, or keep to text without tensors.',
+        )
     _refuse_forward_mode(program)
     signature = signature_of(model, *given, dynamic, asked)
-    runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)))
+    called = captured_module(program.module(), module, signature, asked, guarded=bool(dynamic))
+    _refuse_stand_ins(called)
+    runner = Runner(called)
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     captured = CapturedGraph(program.graph_module, inputs)
     captured.run(*clone_tensors(values))
@@ -102,6 +110,21 @@ def _refuse_forward_mode(program: ExportedProgram) -> None:
             "the model differentiates in forward mode (torch.func.jvp, jacfwd, hessian), and torch.export leaves out "
             f"of the graph the mode that {node} needs: it is off in inference mode.",
             'use method="dynamo", which records the mode too.',
+        )
+
+
+def _refuse_stand_ins(module: torch.nn.Module) -> None:
+    """What a model writes past torch's sight (`tensor.data`, a buffer made in the call) may be left without values.
+
+    Raises:
+        CaptureError: a tensor of the module is a stand-in of the tracer's.
+    """
+    state = {**dict(module.named_buffers()), **dict(module.named_parameters()), **vars(module)}
+    if left := [name for name, value in state.items() if isinstance(value, FakeTensor)]:
+        raise CaptureError(
+            "export",
+            f"the model changes or makes {', '.join(left)} in a way that torch.export does not follow: no values came.",
+            'use method="dynamo", or write through no_grad() and copy_ in place of .data.',
         )
 
 

@@ -1,0 +1,80 @@
+"""Tensors whose values have gone into constants of a graph, and whether they still have these values."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@dataclass
+class _Held:
+    """One such tensor.
+
+    Attributes:
+        holder: what a module holds by name.
+        name: the tensor's own.
+        seen: the tensor as it was when its values were looked at: which object, its memory, how often written to.
+        checksum: of its values.
+    """
+
+    holder: dict[str, Any]
+    name: str
+    seen: tuple[int, int, int] | None
+    checksum: int | None
+
+
+@dataclass
+class BakedTensors:
+    """What a graph no longer reads: other values there would change nothing.
+
+    Copied and pickled with the module that holds it; the copy watches the copied tensors.
+
+    Attributes:
+        held: the tensors, by their name in the module.
+    """
+
+    held: dict[str, _Held] = field(default_factory=dict)
+
+    def note(self, module: nn.Module, names: Iterable[str]) -> None:
+        """Watch these tensors of a module, with the values that they have now. Reads all of them once."""
+        for name in sorted(names):
+            path, _, own = name.rpartition(".")
+            part = module.get_submodule(path)
+            holder = next(one for one in (part._parameters, part._buffers, vars(part)) if own in one)
+            self.held[name] = _Held(holder, own, _seen(holder[own]), _checksum(holder[own]))
+
+    def changed(self) -> list[str]:
+        """The names of those that have other values now. Cheap where nobody has touched them."""
+        found = []
+        for name, one in self.held.items():
+            tensor = one.holder.get(one.name)
+            if one.seen is not None and (seen := _seen(tensor)) != one.seen:
+                if one.checksum is not None and _checksum(tensor) == one.checksum:
+                    one.seen = seen
+                else:
+                    found.append(name)
+        return found
+
+
+def _seen(tensor: Any) -> tuple[int, int, int] | None:
+    """What changes when somebody writes to the tensor, or puts another in its place; `None` where nothing says so."""
+    if not isinstance(tensor, torch.Tensor) or tensor.is_inference():
+        return None
+    try:
+        return id(tensor), tensor.data_ptr(), tensor._version
+    except RuntimeError:  # without memory, as inside a transform of torch.func
+        return id(tensor), 0, 0
+
+
+def _checksum(tensor: Any) -> int | None:
+    if not isinstance(tensor, torch.Tensor):
+        return None
+    try:
+        return zlib.crc32(tensor.detach().resolve_conj().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    except (RuntimeError, TypeError):  # no values, as on the meta device and inside a transform of torch.func
+        return None

@@ -1,0 +1,141 @@
+"""A capture or a call that raises leaves the process as it was: its modes, and the transforms of `torch.func`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fxopt_core import GraphOptimizer
+from fxopt_core.capture import CaptureError, capture
+from fxopt_core.verification.modes import modes, unwound
+
+
+def levels() -> tuple[int, int]:
+    torch.autocast_increment_nesting()
+    return torch._C._functorch.get_dynamic_layer_stack_depth(), torch.autocast_decrement_nesting()
+
+
+@pytest.fixture(autouse=True)
+def modes_as_they_were() -> Iterator[None]:
+    """Whatever a test leaves switched on, the next one does not begin with it."""
+    with unwound(modes=True):
+        yield
+
+
+class LooksUp(nn.Module):
+    """Looks up rows of a table in a mode of its own."""
+
+    def __init__(self, mode: Callable[[], Any]) -> None:
+        super().__init__()
+        self.table, self.mode = nn.Parameter(torch.ones(5, 3)), mode
+
+    def forward(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        with self.mode():
+            found = self.table[rows] * 2
+        return x * found
+
+
+MODES = {
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("method", ["export", "dynamo"])
+@pytest.mark.parametrize("name", MODES)
+def test_a_call_that_raises_leaves_no_mode_behind(name: str, method: str) -> None:
+    x, rows, beyond = torch.ones(2, 3), torch.tensor([1, 2]), torch.tensor([1, 77])
+    module = GraphOptimizer(LooksUp(MODES[name]), (x, rows), capture=method).optimize("training").module
+    with torch.set_grad_enabled(name != "enable_grad"):
+        before = modes(), levels()
+        with pytest.raises(IndexError):
+            module(x, beyond)
+        assert (modes(), levels()) == before
+
+
+def test_of_a_call_that_raises_every_switch_is_put_back() -> None:
+    before = modes(), levels()
+
+    def switches(*, raises: bool) -> None:
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        torch.autocast("cpu", torch.bfloat16).__enter__()
+        if raises:
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"), unwound():
+        switches(raises=True)
+    assert (modes(), levels()) == before
+    with unwound(modes=True):
+        switches(raises=False)
+    assert (modes(), levels()) == before
+    with unwound():
+        switches(raises=False)
+    assert modes() != before[0]  # a call that comes to its end may switch what it likes
+
+
+class ClampsItself(nn.Module):
+    """Gives its weight other memory, which no export follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.layer.weight.data = self.layer.weight.data.clamp(-0.2, 0.2)
+        return self.layer(x)
+
+
+def scaled_gradient(x: torch.Tensor) -> torch.Tensor:
+    return torch.func.grad(lambda one: (one / 4).sum())(x)
+
+
+@pytest.mark.parametrize("model", [ClampsItself, lambda: scaled_gradient], ids=["clamps", "gradient"])
+def test_a_way_of_capture_that_fails_does_not_stand_in_the_way_of_the_next(model: Callable[[], Any]) -> None:
+    before = modes(), levels()
+    with pytest.raises(CaptureError):
+        capture(model(), (torch.ones(4, 3),), "export")
+    assert (modes(), levels()) == before
+    found = capture(model(), (torch.ones(4, 3),), "auto")
+    assert (modes(), levels()) == before
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(found.run(x), found.runner.module(x) if isinstance(model, type) else model()(x))
+
+
+def test_a_model_that_switches_a_mode_switches_none_by_being_captured() -> None:
+    def switches(x: torch.Tensor) -> torch.Tensor:
+        torch.set_grad_enabled(False)
+        return x * 2
+
+    for method in ("dynamo", "export", "auto"):
+        capture(switches, (torch.ones(3),), method)
+        assert torch.is_grad_enabled(), method
+
+
+class MakesABuffer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", None)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.mean is None:
+            self.mean = x.mean(0).detach()
+        return x - self.mean
+
+
+def doubled_data(x: torch.Tensor) -> torch.Tensor:
+    return (x * 3).data * 2
+
+
+@pytest.mark.parametrize("model", [MakesABuffer, lambda: doubled_data], ids=["buffer", "data"])
+def test_stand_ins_that_export_leaves_are_a_failure_of_export_alone(model: Callable[[], Any]) -> None:
+    with pytest.raises(CaptureError, match=r"the model changes or makes mean|fake tensor"):
+        capture(model(), (torch.ones(4, 3),), "export")
+    x = torch.randn(4, 3)
+    assert capture(model(), (x.clone(),), "auto").run(x.clone()).equal(model()(x.clone()))
