@@ -19,16 +19,18 @@ GOAL = 8_000
 MOST = {
     "(top)": 226,
     "benchmark": 296,
-    "capture": 2340,
+    # 144 more for what was read or lost without a word: a tensor's text and the steps of single rows, settings of torch,
+    # backward passes of the model's own, modes that a failed call leaves on; and 53 of these watch what was folded.
+    "capture": 2484,
     "costs": 439,
     # 10 more for a dense rewrite that is an eighth faster: what every match does is written out.
     "graphs": 2179,
-    "optimizer": 582,
+    "optimizer": 584,
     # 8 more since a pass runs with the collector paused, and for checks that were missing: 17 since of two equal views
     # one may be given another shape, 14 since what stands for a view may be handed on as it is; and 2 so that only
     # rules that hand an input on are asked whether they may.
-    "passes": 3152,
-    "verification": 1059,
+    "passes": 3168,
+    "verification": 1075,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 

@@ -95,6 +95,8 @@ class _Recorded(fx.Interpreter):
 
 
 def _require_known(node: fx.Node) -> None:
+    if node.target in _NOT_RECORDED:
+        raise NotLowerableError(f"{node} switches a mode that recording leaves out")
     if node.op == "get_attr" or node.op == "call_module":
         raise NotLowerableError(f"{node} stands for {node.target}, which the graph itself holds")
     # An operator, a custom one too, is recorded as a call of it, whatever it does.
@@ -105,6 +107,8 @@ def _require_known(node: fx.Node) -> None:
     if isinstance(value, (torch.Tensor, SymInt, SymFloat, SymBool)) and free_unbacked_symbols(value):
         raise NotLowerableError(f"{node} depends on values that are only known when it runs")
 
+
+_NOT_RECORDED = (torch.autograd.grad_mode._enter_inference_mode, torch.autograd.grad_mode._exit_inference_mode)
 
 _SAYS_NOTHING = (torch._C._log_api_usage_once,)
 """Unknown to the effects, and nothing that a graph could lose."""

@@ -39,7 +39,7 @@ from fxopt_core.optimizer.verified_passes import Built, Verified, run_verified_p
 from fxopt_core.passes import OptimizationPass, choose_passes
 from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, check_equivalence, rounding, same_state
 from fxopt_core.verification.isolation import ExampleInputs, Model, as_module, private_copy, split_example_inputs
-from fxopt_core.verification.modes import same_levels
+from fxopt_core.verification.modes import unwound
 from fxopt_core.verification.state import with_shared_tensors
 
 ROUNDS_OTHERWISE = (
@@ -116,6 +116,7 @@ class GraphOptimizer:
         self.attempts = self.captured.attempts or (Attempt(self.captured.method),)
         self._module = self.captured.module
         self._more_inputs = self._other_sizes(args, kwargs)
+        self._before: CapturedModule | None = None
         self._verified: Verified | None = None
 
     def _objection(self, captured: Captured) -> str:
@@ -125,8 +126,8 @@ class GraphOptimizer:
             return "its graph is not called as the model is called, so that it cannot stand for the model."
         if any(guard.kind == "VALUE" for guard in captured.guards):
             return "its graph holds only for the values that Python read from this example."
-        if module is not None and module.lost_hooks:
-            return f"its graph does not run hooks of the model: {module.lost_hooks}."
+        if module is not None and module.lost_gradients:
+            return f"its graph has none of the model's own backward pass: {module.lost_gradients}."
         graphs: list[OptimizedGraph] = []
         self._answers = captured.runner.answers if captured.runner is not None else {}
         function = module or self._through_dynamo(graphs)
@@ -210,6 +211,8 @@ class GraphOptimizer:
         """
         chosen = choose_passes(passes, **options)
         runs_on = None if engine is None else find_engine(engine)
+        # Every result has weights of its own.
+        self._before = None if self._module is None else private_copy(self._module)[0]
         verified = self._verified = run_verified_passes(
             chosen,
             self._build,
@@ -237,13 +240,13 @@ class GraphOptimizer:
 
     def _build(self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float) -> Built:
         """The model after the first `most` rewrites that are not denied."""
-        if self._module is not None:
-            result = run_passes(self._module, passes, denied=denied, most=most)
+        if self._before is not None:
+            result = run_passes(self._before, passes, denied=denied, most=most)
             assert isinstance(result.graph_module, CapturedModule)
-            known = tensors_of(self._module)
-            result.graph_module.note_baked(known, tensors_read(self._module))
+            known = tensors_of(self._before)
+            result.graph_module.note_baked(known, tensors_read(self._before))
             hide_new_tensors(result.graph_module, known)
-            return Built(result.graph_module, [OptimizedGraph(self._module, result)])
+            return Built(result.graph_module, [OptimizedGraph(self._before, result)])
         graphs: list[OptimizedGraph] = []
         module = self._through_dynamo(graphs, passes, denied, most)
         args, kwargs = split_example_inputs(self.example_inputs)
@@ -266,8 +269,8 @@ class GraphOptimizer:
             own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
             left = most - sum(len(graph.result.rewrites) for graph in graphs)
             graphs.append(optimize_graph(graph_module, passes, own, left))
-            # A call that raises inside a transform of torch.func leaves it behind; Dynamo unwinds only some.
-            return same_levels()(graphs[-1].result.graph_module.forward)
+            # Of a call that raises, Dynamo unwinds only some of the modes and transforms of torch.func.
+            return unwound()(graphs[-1].result.graph_module.forward)
 
         copied = as_module(private_copy(self.model)[0])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
+from torch._ops import OperatorBase, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from fxopt_core.capture.carried import persistent_names
@@ -52,6 +52,14 @@ def autocast_changes_nothing(value: Any, under_autocast: Any) -> str | None:
     if not isinstance(value, torch.Tensor) or same_value(value, under_autocast):
         return None
     return "the caller may call the graph under autocast, where it would be computed in another precision"
+
+
+@legality("constant_folding: what switches a mode is known")
+def modes_are_known(node: fx.Node, effects: Effects) -> str | None:
+    """After a call of which nothing is known, what is computed may be of another default dtype or device."""
+    if effects.opaque and not isinstance(node.target, (OperatorBase, OpOverloadPacket)):
+        return f"what {node} does is not known: it may switch the default dtype, so that nothing after it is folded"
+    return None
 
 
 @legality("constant_folding: returned values are new each time")
@@ -120,6 +128,9 @@ class ConstantFolding(OptimizationPass):
         examples = _Examples()
         constants: dict[fx.Node, Any] = {}
         for node in editor.graph.nodes:
+            if node.op == "call_function" and (reason := modes_are_known(node, storages.effects(node))):
+                analysis.refuse(node, reason)
+                break
             if node.op == "get_attr":
                 tensor = _tensor(node)
                 if tensor is not None:

@@ -6,7 +6,7 @@ import copy
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -331,3 +331,41 @@ def test_modes_belong_to_inductor() -> None:
         torch.compile(Model(), backend="fxopt", options={"then": "eager", "mode": "max-autotune"})(torch.randn(3, 4))
     with pytest.raises(Exception, match="max-autotun"):
         torch.compile(Model(), backend="fxopt", mode="max-autotun")(torch.randn(3, 4))
+
+
+def frozen_part(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.inference_mode():
+        still = x.sin()
+    return still.relu(), x * 1 * 2
+
+
+def not_frozen_part(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad(), torch.inference_mode(False):
+        still = x.sin()
+    return still.relu(), x * 1 * 2
+
+
+@pytest.mark.parametrize("then", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [frozen_part, not_frozen_part])
+def test_inference_mode_inside_of_a_model_stays(program: Callable[..., Any], then: str) -> None:
+    seen: list[PipelineResult] = []
+    options = {"passes": "exact", "then": then, "report": seen.append, "verify": then == "eager"}
+    x = torch.arange(4.0).requires_grad_()
+    found = torch.compile(program, backend="fxopt", options=options)(x)
+    assert [one.requires_grad for one in found] == [one.requires_grad for one in program(x)]
+    assert "switches a mode that recording leaves out" in seen[0].refusals["lowering"][0].reason
+    assert rules(seen[0])["algebraic_simplification"] == 1
+
+
+def other_default_dtype(x: torch.Tensor) -> torch.Tensor:
+    torch.set_default_dtype(torch.float64)
+    doubled = torch.ones(4) * 2
+    torch.set_default_dtype(torch.float32)
+    return doubled + x
+
+
+def test_a_default_dtype_that_the_model_sets_is_that_of_its_constants() -> None:
+    options = {"passes": "constant_folding", "then": "eager"}
+    assert torch.compile(other_default_dtype, backend="fxopt", options=options)(torch.ones(4)).dtype == torch.float64
+    result = GraphOptimizer(other_default_dtype, (torch.ones(4),)).optimize("exact", verify=False)
+    assert result.module(torch.ones(4)).dtype == torch.float64

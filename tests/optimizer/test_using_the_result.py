@@ -342,3 +342,18 @@ def test_layers_that_list_their_parameters_are_optimised() -> None:
     assert result.report.nodes_before > 0
     given = torch.randn(2, 3, 4), (torch.randn(1, 2, 5), torch.randn(1, 2, 5))
     torch.testing.assert_close(result.module(*given), lstm(*given))
+
+
+@pytest.mark.parametrize("capture", METHODS)
+def test_every_result_has_weights_of_its_own(capture: str) -> None:
+    model = Net().eval()
+    optimizer = GraphOptimizer(model, (X,), capture=capture)
+    first, second = (optimizer.optimize("exact").module for _ in range(2))
+    with torch.no_grad():
+        for tensor in (*first.parameters(), *first.buffers()):
+            tensor.zero_()
+    torch.testing.assert_close(second(X), model(X))
+    third = optimizer.optimize("exact")
+    assert third.report.equivalence
+    torch.testing.assert_close(third.module(X), model(X))
+    torch.testing.assert_close(optimizer.optimize("exact", verify=False).module(X), model(X))

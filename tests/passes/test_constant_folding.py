@@ -163,10 +163,19 @@ def returned(graph: fx.Graph) -> Any:
     return graph.call_function(aten.mul.Tensor, (graph.get_attr("plain"), 2))
 
 
+def other_default_dtype(graph: fx.Graph) -> Any:
+    x = graph.placeholder("x")
+    graph.call_function(torch.set_default_dtype, (torch.float64,))
+    doubled = graph.call_function(torch.mul, (graph.call_function(torch.ones, (3,)), 2))
+    graph.call_function(torch.set_default_dtype, (torch.float32,))
+    return graph.call_function(torch.add, (x, doubled))
+
+
 VARIABLE: dict[Callable[[fx.Graph], Any], str] = {
     written: "a write makes a variable",
     draw: "a draw is no constant",
     under_autocast: "no autocast region changes it",
+    other_default_dtype: "what switches a mode is known",
     returned: "returned values are new each time",
 }
 

@@ -513,3 +513,16 @@ def test_inductor_draws_the_same_numbers_again() -> None:
     values = {(round(a, 3), round(b, 3)) for a, b in zip(result.tolist(), gradient.tolist(), strict=True)}
     assert len({value for value, _ in values}) > 3
     assert len(values) == len({value for value, _ in values}), "one result, two gradients"
+
+
+@pytest.mark.parametrize("swap", [lambda weight: weight * 0.5, torch.clone], ids=["other values", "the same values"])
+def test_weights_that_get_other_memory_before_backward_are_told(swap: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    module = recomputed(blocks(), inputs()).module
+    assert regions(module)
+    result = module(*inputs())
+    for weight in module.parameters():
+        weight.data = swap(weight.data)
+    with pytest.raises(RuntimeError, match=r"was given other memory \(by \.data = …\) between the forward and the"):
+        backward(result)
+    module.zero_grad()
+    backward(module(*inputs()))  # and with the new ones it goes on

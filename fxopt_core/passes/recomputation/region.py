@@ -16,7 +16,9 @@ class RecomputedRegion(nn.Module):
     Autograd records the first run as it always does, so views, in-place writes, hooks, unused results and gradients
     of gradients are those of the unchanged graph. Only what the first run *saves* is dropped, and made again by a
     second run in backward (torch's non-reentrant `checkpoint`): from the same inputs, with the random state and the
-    autocast state of the first run. Inputs are watched: backward raises if one was overwritten meanwhile.
+    autocast state of the first run. Inputs are watched: backward raises if one was overwritten meanwhile, or was given
+    other memory by `.data = …`. A write *through* `.data` (`weight.data.add_(1)`) nobody can see, which is what `.data`
+    is for: backward then works with the new values, as after torch's own `checkpoint`.
 
     While AOTAutograd traces a graph, the nodes of the stretch come into it one by one, marked so that its partitioner
     has backward recompute them, draws of random numbers from a saved state among them.
@@ -54,23 +56,33 @@ class RecomputedRegion(nn.Module):
             return body(*inputs)
         before = {number: value.clone() for number, value in own.items()}
         again = False
+        # The weights of modules within are inputs like any others: whoever overwrites them must be told.
+        watched = [*rest.values(), *body.parameters(), *body.buffers()]
+        addresses = list(map(_address, watched))
 
         def run(*given: Any) -> Any:
             nonlocal again
+            if again and list(map(_address, given)) != addresses:
+                raise RuntimeError(
+                    "a tensor that is needed for gradient computation was given other memory (by .data = …) between "
+                    "the forward and the backward pass, and the values before are not kept: they are computed again."
+                )
             mine = {number: value.clone() for number, value in before.items()} if again else own
             again = True
             values = dict(zip(rest, given, strict=False)) | mine
             return body(*(values[number] for number in range(len(inputs))))
 
-        # The weights of modules within are inputs like any others: whoever overwrites them must be told.
-        weights = [*body.parameters(), *body.buffers()]
-        return checkpoint(run, *rest.values(), *weights, use_reentrant=False, preserve_rng_state=self.draws)
+        return checkpoint(run, *watched, use_reentrant=False, preserve_rng_state=self.draws)
 
 
 def mark_for_partitioner(node: fx.Node, number: int) -> None:
     """Let AOTAutograd's partitioner recompute a node, which belongs to region `number`, in backward."""
     node.meta["recompute"] = CheckpointPolicy.PREFER_RECOMPUTE
     node.meta["ac_graph_id"] = number
+
+
+def _address(value: Any) -> int | None:
+    return value.data_ptr() if isinstance(value, torch.Tensor) else None
 
 
 def _memory(value: Any) -> int | None:
