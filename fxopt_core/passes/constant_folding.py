@@ -57,7 +57,7 @@ def autocast_changes_nothing(value: Any, under_autocast: Any) -> str | None:
 @legality("constant_folding: what switches a mode is known")
 def modes_are_known(node: fx.Node, effects: Effects) -> str | None:
     """After a call of which nothing is known, what is computed may be of another default dtype or device."""
-    if effects.opaque and not isinstance(node.target, (OperatorBase, OpOverloadPacket)):
+    if effects.opaque and node.op == "call_function" and not isinstance(node.target, (OperatorBase, OpOverloadPacket)):
         return f"what {node} does is not known: it may switch the default dtype, so that nothing after it is folded"
     return None
 
@@ -128,9 +128,6 @@ class ConstantFolding(OptimizationPass):
         examples = _Examples()
         constants: dict[fx.Node, Any] = {}
         for node in editor.graph.nodes:
-            if node.op == "call_function" and (reason := modes_are_known(node, storages.effects(node))):
-                analysis.refuse(node, reason)
-                break
             if node.op == "get_attr":
                 tensor = _tensor(node)
                 if tensor is not None:
@@ -140,6 +137,9 @@ class ConstantFolding(OptimizationPass):
                         constants[node] = tensor
             elif node.op in ("call_function", "call_method"):
                 effects = storages.effects(node)
+                if reason := modes_are_known(node, effects):
+                    analysis.refuse(node, reason)
+                    break
                 if effects.context or effects.checks or not all(map(constants.__contains__, node.all_input_nodes)):
                     continue
                 reason = self._why_not(node, effects, storages) or self._too_large(node, examples)
