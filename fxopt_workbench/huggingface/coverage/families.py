@@ -64,6 +64,16 @@ FAMILIES: tuple[tuple[str, Change], ...] = (
     ("cohere_compass_text", setting(rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1e4}})),
     ("dbrx", lambda config: setting(rope_theta=10000.0, clip_qkv=8.0)(config.attn_config)),
     ("deepseek_ocr2_text", setting(mlp_layer_types=["dense", "sparse"])),
+    (
+        "efficientnet|align_vision_model",  # it rounds all widths after a coefficient, those written in its code too
+        setting(
+            width_coefficient=0.25,
+            depth_coefficient=1.0,
+            in_channels=[32, 16, 24, 40, 80, 112, 192],
+            out_channels=[16, 24, 40, 80, 112, 192, 320],
+            hidden_dim=320,
+        ),
+    ),
     ("emu3", setting(vocabulary_map={"<image>": 90, "<|extra_200|>": 91})),
     ("granitemoehybrid", setting(layer_types=["linear_attention", "full_attention"])),
     ("jamba", setting(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1)),
