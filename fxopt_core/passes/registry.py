@@ -123,7 +123,7 @@ def run_pass(name: str, graph_module: fx.GraphModule, *, recompile: bool = True,
         TypeError: the pass takes no such option.
         PassError: the pass broke its own promise.
     """
-    editor = GraphEditor(graph_module)
+    editor = GraphEditor(graph_module, watched=True)
     result = make_pass(name, **options).run(editor)
     editor.finish(recompile=recompile)
     return result
