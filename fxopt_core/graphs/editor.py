@@ -165,9 +165,14 @@ class GraphEditor:
             before: the place where they are to be read.
 
         Raises:
+            TypeError: one is no node.
             ValueError: one was erased, is of another graph, or comes after that place.
         """
         for node in nodes:
+            if not isinstance(node, fx.Node):
+                raise TypeError(
+                    f"{node!r} is given where a node of the graph is expected. Make one with call, insert or constant."
+                )
             if node._erased:
                 raise ValueError(
                     f"{node.name} was erased and can neither be read nor tell a place. Make new nodes before you erase "
