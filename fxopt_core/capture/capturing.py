@@ -24,6 +24,7 @@ from fxopt_core.verification.isolation import (
     ExampleInputs,
     Model,
     private_copy,
+    require_model,
     split_example_inputs,
 )
 from fxopt_core.verification.modes import global_hooks, unwound
@@ -101,8 +102,10 @@ def capture(
         CaptureError: the method cannot capture this model, or a dimension does not hold its range; it names the
             reason and what to try.
         ValueError: there is no such method, it takes no `dynamic`, or `dynamic` does not fit the example inputs.
-        TypeError: `example_inputs` is neither positional nor keyword arguments, or `dynamic` of another form.
+        TypeError: `example_inputs` is neither positional nor keyword arguments, `dynamic` of another form, or the
+            model none.
     """
+    require_model(model)
     methods = capture_methods()
     if method not in methods:
         hint = did_you_mean(method, methods, most=1)

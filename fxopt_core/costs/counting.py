@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -28,8 +29,10 @@ class Cost:
         flops: floating-point operations of matrix products, convolutions and attention, a multiply-add being two.
             Everything else (element by element, reductions, normalisation, softmax) counts none: it takes as long
             as its bytes take.
-        bytes_read: bytes of the operands of each operator, each operand once. Of a table, the rows that are looked up.
-        bytes_written: bytes of the results of each operator. A view moves nothing.
+        bytes_read: bytes of the operands of each operator, each operand once. Of a table, the rows that are looked up;
+            of what is overwritten in place, nothing, and of what is added to in place by indices, the rows they name.
+        bytes_written: bytes of the results of each operator. A view moves nothing. In place by indices, the rows that
+            they name are written, a row that is named twice twice; by a mask, all that it lies over.
         uncounted: names of the operators that no formula is known for, so that `flops` leaves them out.
     """
 
@@ -148,16 +151,27 @@ _WORDS = frozenset(
 _AROUND = re.compile("^_*(foreach_)?|(_copy|_backward|_functional)?_*$")
 """What a name has more than that of the work that it goes with: of one tensor, forward, out of place."""
 
-LOOK_UPS = {getattr(aten, name) for name in ("embedding", "_embedding_bag", "index", "index_select", "gather", "take")}
-"""Operators that read of their first operand no more than they look up."""
 
-OVERWRITES = {getattr(aten, name) for name in ("copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_")}
+def _operators(names: str) -> set[Any]:
+    return {getattr(aten, name) for name in names.split()}
+
+
+LOOK_UPS = _operators("embedding index _unsafe_index index_select gather take")
+"""Operators that read of their first operand no more than they return."""
+
+BAGS = _operators("_embedding_bag _embedding_bag_forward_only")
+"""Operators that look up rows of their first operand, and return less."""
+
+OVERWRITES = _operators("copy_ fill_ zero_ normal_ uniform_ bernoulli_")
 """Operators in place that do not read what they overwrite."""
 
-_MOVES_NOTHING = {
-    getattr(aten, name)
-    for name in "empty empty_like empty_strided new_empty new_empty_strided _assert_tensor_metadata".split()
-}
+_BY_ELEMENT = _operators("scatter_ scatter_add_ scatter_reduce_ put_")
+_ADDING = _operators("index_add_ scatter_add_ embedding_renorm_")
+
+SCATTERS = _BY_ELEMENT | _ADDING | _operators("index_put_ _index_put_impl_ index_copy_ index_fill_ index_reduce_")
+"""Operators in place that write of their first operand no more than indices name."""
+
+_MOVES_NOTHING = _operators("empty empty_like empty_strided new_empty new_empty_strided _assert_tensor_metadata")
 
 
 class Counter(TorchDispatchMode):
@@ -243,13 +257,35 @@ def _traffic(func: Any, packet: Any, args: tuple[Any, ...], kwargs: dict[str, An
         sizes = {}
     if packet in LOOK_UPS and isinstance(args[0], torch.Tensor):
         sizes[id(args[0])] = min(sizes[id(args[0])], tensor_bytes(results[0]))
+    written = sum(tensor_bytes(tensor) for tensor in changed)
+    if packet in BAGS | SCATTERS:
+        given = arguments_of(func, args, kwargs)
+        rows = sizes[id(args[0])] = min(sizes[id(args[0])], _named(packet, given, args[0]))
+        if packet in SCATTERS:
+            written = rows
+            if not (packet in _ADDING or given.get("accumulate") or "reduce" in given):
+                sizes[id(args[0])] = 0
     if packet in OVERWRITES:
         sizes[id(args[0])] = 0
     if qualified_name(func) in _GROUPED and args[0].dim() < args[1].dim():
         # Each row meets one of the matrices: at most as many are read as there are rows.
         groups = args[1].shape[0]
         sizes[id(args[1])] = sizes[id(args[1])] * min(args[0].shape[0], groups) // groups
-    return sum(sizes.values()), fresh + sum(tensor_bytes(tensor) for tensor in changed)
+    return sum(sizes.values()), fresh + written
+
+
+def _named(packet: Any, given: Mapping[Any, Any], table: torch.Tensor) -> int:
+    """Bytes of a tensor that a call names by its indices."""
+    index = given.get("indices", given.get("index"))
+    if packet in _BY_ELEMENT:
+        return index.numel() * table.element_size()
+    if isinstance(index, torch.Tensor):
+        index = [*[None] * (given.get("dim", 0) % max(table.dim(), 1)), index]
+    indices = [one for one in index if one is not None]
+    if any(one.dtype in (torch.bool, torch.uint8) for one in indices):
+        return tensor_bytes(table)
+    free = [size for size, one in zip_longest(table.shape, index) if one is None]
+    return math.prod((*torch.broadcast_shapes(*(one.shape for one in indices)), *free)) * table.element_size()
 
 
 def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -67,5 +67,9 @@ class Analysis(Displayable):
 
     @property
     def peak(self) -> NodeCost:
-        """The first node at which the values made by the graph take most memory (`peak.live_bytes`)."""
-        return max(self.nodes, key=lambda node: node.live_bytes)
+        """The first node at which the values made by the graph take most memory (`peak.live_bytes`).
+
+        Of a graph that computes nothing, one without a name, which takes none.
+        """
+        nothing = NodeCost("", "", (), Cost(), None, (), 0)
+        return max(self.nodes, key=lambda node: node.live_bytes, default=nothing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ from fxopt_core.graphs.walks import nodes_in
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""
+
+COMPUTES = operator.attrgetter("op", "target", "_args", "_kwargs")
+"""What a node computes. What nobody has set is the same object later, so that many of these compare fast."""
 
 
 class NodeSnapshot(NamedTuple):
@@ -89,7 +93,10 @@ class _Logging:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._editor._current = None
         if kind is None:
-            self._editor.rewrites.append(self._rewrite)
+            self._editor.changed = True
+            # One that does nothing is none. Unless watched, it may have gone past the editor.
+            if self._rewrite.before or self._rewrite.after or not self._editor.watched:
+                self._editor.rewrites.append(self._rewrite)
             self._editor._storages = self._editor._timeline = None
 
 
@@ -103,10 +110,15 @@ class GraphEditor:
     Args:
         graph_module: the module whose graph is changed in place.
         most: how many rewrites passes may make, to see what the first of them do by themselves.
+        watched: whether a pass that changes the graph past the editor is found out, which takes time. Otherwise
+            rewrites that seem to do nothing are logged, too.
+
+    Attributes:
+        changed: whether a rewrite was made, or tried.
     """
 
-    def __init__(self, graph_module: fx.GraphModule, *, most: float = math.inf) -> None:
-        self.most = most
+    def __init__(self, graph_module: fx.GraphModule, *, most: float = math.inf, watched: bool = False) -> None:
+        self.most, self.watched, self.changed = most, watched, False
         self.graph_module = graph_module
         self.graph = graph_module.graph
         self.rewrites: list[Rewrite] = []
@@ -153,9 +165,14 @@ class GraphEditor:
             before: the place where they are to be read.
 
         Raises:
+            TypeError: one is no node.
             ValueError: one was erased, is of another graph, or comes after that place.
         """
         for node in nodes:
+            if not isinstance(node, fx.Node):
+                raise TypeError(
+                    f"{node!r} is given where a node of the graph is expected. Make one with call, insert or constant."
+                )
             if node._erased:
                 raise ValueError(
                     f"{node.name} was erased and can neither be read nor tell a place. Make new nodes before you erase "
@@ -334,10 +351,9 @@ class GraphEditor:
         """Whether as many rewrites were made as may be."""
         return len(self.rewrites) >= self.most
 
-    @property
-    def changed(self) -> bool:
-        """Whether a rewrite was made."""
-        return bool(self.rewrites)
+    def witness(self) -> list[Any]:
+        """The number of rewrites and, if watched, what every node computes, to see later whether that is still so."""
+        return [len(self.rewrites), *(map(COMPUTES, self.graph.nodes) if self.watched else ())]
 
     def finish(self, *, recompile: bool = True) -> None:
         """Check the graph's structure and recompile it, if anything changed.

@@ -38,7 +38,14 @@ from fxopt_core.optimizer.report import OptimizationReport, OptimizedGraph
 from fxopt_core.optimizer.verified_passes import Built, Verified, run_verified_passes
 from fxopt_core.passes import OptimizationPass, choose_passes
 from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, check_equivalence, rounding, same_state
-from fxopt_core.verification.isolation import ExampleInputs, Model, as_module, private_copy, split_example_inputs
+from fxopt_core.verification.isolation import (
+    ExampleInputs,
+    Model,
+    as_module,
+    private_copy,
+    require_model,
+    split_example_inputs,
+)
 from fxopt_core.verification.modes import unwound
 from fxopt_core.verification.state import with_shared_tensors
 
@@ -88,7 +95,8 @@ class GraphOptimizer:
         CaptureError: no method can capture the model; the message says what was tried and why each failed.
         ValueError: there is no such method, the inputs are on another device than the model, or `dynamic` does not fit
             the example inputs.
-        TypeError: `example_inputs` is neither positional nor keyword arguments, or `dynamic` is of another form.
+        TypeError: `example_inputs` is neither positional nor keyword arguments, `dynamic` is of another form, or the
+            model is none.
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class GraphOptimizer:
         *,
         dynamic: DynamicSpec = None,
     ) -> None:
+        require_model(model)
         args, kwargs = split_example_inputs(example_inputs)
         if device is not None:
             place = choose_device(str(device))

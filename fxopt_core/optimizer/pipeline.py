@@ -8,12 +8,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import fx
 
 from fxopt_core.capture.module import tensors_of
 from fxopt_core.graphs.cloning import clone_graph_module
-from fxopt_core.graphs.editor import GraphEditor, Rewrite
+from fxopt_core.graphs.editor import COMPUTES, GraphEditor, Rewrite
+from fxopt_core.graphs.walks import nodes_in
 from fxopt_core.passes import OptimizationPass, Refusal
 from fxopt_core.passes.base import RequestError
 from fxopt_core.verification.state import State
@@ -71,9 +73,9 @@ def run_passes(
 ) -> PipelineResult:
     """Run passes in order, again and again until none changes anything.
 
-    A pass that raises, leaves a malformed graph or writes into a tensor is rolled back: everything starts over from
-    the given graph without it. The given module is never changed; while the passes run, its tensors are in memory
-    twice.
+    A pass that raises, leaves a malformed graph, changes it past the editor or writes into a tensor is rolled back:
+    everything starts over from the given graph without it. The given module is never changed; while the passes run,
+    its tensors are in memory twice.
 
     Args:
         graph_module: what to optimise.
@@ -94,10 +96,13 @@ def run_passes(
 
     while True:
         result = PipelineResult(clone_graph_module(graph_module), failures=failures)
+        before = _computed(result.graph_module.graph)
         try:
             try:
                 run_in_place(result, remaining, denied, check=check if checked else None, most=most)
                 check()
+                if not checked and not _explained(before, result):
+                    raise RuntimeError("the graph was changed past the editor")
                 return result
             except BaseException:
                 held.put_back()
@@ -108,8 +113,30 @@ def run_passes(
         except RuntimeError:
             if checked or not remaining:
                 raise
-            # Somebody broke the graph or wrote into it. Once more with a check after each pass, to learn who.
+            # Somebody broke the graph or wrote into it, or seems to. Once more with checks of each pass, to learn who.
             checked = True
+
+
+def _computed(graph: fx.Graph) -> dict[fx.Node, Any]:
+    return dict(zip(graph.nodes, map(COMPUTES, graph.nodes), strict=True))
+
+
+def _explained(before: dict[fx.Node, Any], result: PipelineResult) -> bool:
+    """Whether the log tells of everything that has changed. Where it does not, a closer look at each pass is needed."""
+    after = _computed(result.graph_module.graph)
+    logged = {node.name for rewrite in result.rewrites for node in (*rewrite.before, *rewrite.after)}
+    replaced = {node.name for rewrite in result.rewrites if rewrite.after or rewrite.reused for node in rewrite.before}
+
+    def redirected(was: Any, now: Any) -> bool:
+        return was is not None and was[:2] == now[:2] and any(read.name in replaced for read in nodes_in(was[2:]))
+
+    differing = [node for node, computed in after.items() if before.get(node) != computed]
+    return (
+        all(rewrite.before or rewrite.after for rewrite in result.rewrites)
+        and [node for node in before if node in after] == [node for node in after if node in before]
+        and all(node.name in logged for node in before if node not in after)
+        and all(node.name in logged or redirected(before.get(node), after[node]) for node in differing)
+    )
 
 
 def run_in_place(
@@ -127,14 +154,15 @@ def run_in_place(
         result: where to note what happens.
         passes: in order.
         denied: keys of rewrites that are not to be made.
-        check: called after each pass, whose structure is then checked too; whatever it raises takes the pass out.
+        check: called after each pass, whose structure is then checked too, and which is watched; whatever it raises
+            takes the pass out.
         recompile: whether to generate the module's code at the end.
         most: how many rewrites are made.
 
     Raises:
         RuntimeError: the graph is malformed.
     """
-    editor = GraphEditor(result.graph_module, most=most)
+    editor = GraphEditor(result.graph_module, most=most, watched=check is not None)
     # How many rewrites there were when a pass last looked: with no newer ones by others it would find nothing.
     seen: dict[int, int] = {}
     while result.rounds < MOST_ROUNDS:

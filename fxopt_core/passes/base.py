@@ -132,7 +132,7 @@ class OptimizationPass(ABC):
         """Take every opportunity except those whose key (`rule@node`) is denied.
 
         Raises:
-            PassError: the graph is not what the pass promises.
+            PassError: the graph is not what the pass promises, or was changed past the editor.
         """
         # As often as a pass finds a lot, the collector would walk through all that there is, for next to nothing.
         was_on = gc.isenabled()
@@ -144,8 +144,15 @@ class OptimizationPass(ABC):
                 gc.enable()
 
     def _run(self, editor: GraphEditor, denied: frozenset[str]) -> PassResult:
+        before = editor.witness()
         analysis = self.analyze(editor)
         first = len(editor.rewrites)
+        if not isinstance(analysis, Analysis):
+            raise PassError(
+                f"{self.name}: analyze returned {analysis!r}; expected an Analysis. Return Analysis([...])."
+            )
+        if analysis.opportunities:
+            self._require_unchanged(editor, before, "analyze")
         for opportunity in analysis.opportunities:
             if editor.full:
                 break
@@ -161,4 +168,16 @@ class OptimizationPass(ABC):
             statistics["bytes added"] = added
         result = PassResult(self.name, rewrites, analysis.refusals, statistics)
         self.verify(editor, result)
+        if not rewrites:
+            self._require_unchanged(editor, before, "transform" if analysis.opportunities else "analyze")
         return result
+
+    def _require_unchanged(self, editor: GraphEditor, before: list[Any], who: str) -> None:
+        after = editor.witness()
+        if after != before:
+            compared = zip(editor.graph.nodes, before[1:], after[1:], strict=False)
+            place = next((node.name for node, was, now in compared if was != now), "its end")
+            raise PassError(
+                f"{self.name}: {who} changed the graph past the editor, first at {place}; expected analyze only to "
+                "look, and transform to use the editor's replace, change, insert or erase."
+            )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -35,8 +36,13 @@ def register_pass(name: str) -> Callable[[Pass], Pass]:
 
     Raises:
         TypeError: what is decorated is no subclass of `OptimizationPass`.
-        ValueError: another pass or a preset has this name.
+        ValueError: another pass or a preset has this name, or it is none that `--passes` and the keys of rewrites take.
     """
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
+        raise ValueError(
+            f"@register_pass is given the name {name!r}; expected letters, digits, `_`, `-` and `.` only. Write "
+            '@register_pass("my_pass") over the class.'
+        )
 
     def register(class_: Pass) -> Pass:
         if not (isinstance(class_, type) and issubclass(class_, OptimizationPass)):
@@ -93,9 +99,16 @@ def choose_passes(passes: str | Sequence[str | OptimizationPass], **options: Any
 
     Raises:
         ValueError: there is no such preset or pass; none of the named passes takes an option, or its value.
+        TypeError: something is neither the name of a pass nor a pass.
     """
     if isinstance(passes, str):
         passes = PRESETS.get(passes, (passes,))
+    entries: Collection[Any] = passes if isinstance(passes, Collection) else [passes]
+    for entry in entries:
+        if entries is not passes or not isinstance(entry, (str, OptimizationPass)):
+            made_of = f" Write [{entry.__name__}()]." if isinstance(entry, type) else ""
+            form = "expected a preset, the name of a pass, or a list of names and passes."
+            raise TypeError(f"passes {'holds' if entries is passes else 'is'} {entry!r}; {form}{made_of}")
     taken = {name: _options_of(name) & options.keys() for name in passes if not isinstance(name, OptimizationPass)}
     for option in options.keys() - set().union(*taken.values()):
         raise ValueError(f"none of the passes {', '.join(map(str, taken))} takes the option {option!r}.")
@@ -123,7 +136,7 @@ def run_pass(name: str, graph_module: fx.GraphModule, *, recompile: bool = True,
         TypeError: the pass takes no such option.
         PassError: the pass broke its own promise.
     """
-    editor = GraphEditor(graph_module)
+    editor = GraphEditor(graph_module, watched=True)
     result = make_pass(name, **options).run(editor)
     editor.finish(recompile=recompile)
     return result

@@ -42,6 +42,18 @@ def split_example_inputs(example_inputs: ExampleInputs) -> tuple[tuple[Any, ...]
     )
 
 
+def require_model(model: Any) -> None:
+    """Refuse what is no model.
+
+    Raises:
+        TypeError: it cannot be called, or is a class of modules in place of one of them.
+    """
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        raise TypeError(f"the model is the class {model.__name__}; expected a module. Write {model.__name__}(...).")
+    if not callable(model):
+        raise TypeError(f"the model is {model!r}; expected an nn.Module or a function of tensors.")
+
+
 def as_module(model: Model) -> torch.nn.Module:
     """The model; a function in the form that `torch.export` takes, with its own signature."""
     if isinstance(model, torch.nn.Module):

@@ -145,7 +145,7 @@ def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing:
         "total": asdict(analysis.total),
         "parameters": analysis.parameters,
         "held_bytes": analysis.held_bytes,
-        "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
+        "peak": {"node": analysis.peak.name or None, "bytes": analysis.peak.live_bytes},
         "stages": stage_document(structure),
         "blocks": block_document(structure),
         "nodes": [

@@ -57,11 +57,12 @@ def costs_table(analysis: Analysis, by: str = "operation") -> Table:
 def notes(analysis: Analysis) -> tuple[str, ...]:
     """What the figures mean, and what they leave out."""
     peak = analysis.peak
+    at = f", at {peak.name} ({'.'.join(peak.module) or 'top'})" if peak.name else ""
     found = [
         f"{format_count(analysis.parameters)} parameters ({analysis.parameters}); a multiply-add counts as two FLOPs, "
         "and only matrix products, convolutions and attention count. Nodes that move nothing have no row.",
         f"Memory: {format_bytes(analysis.held_bytes)} held (parameters, buffers, inputs); at most "
-        f"{format_bytes(peak.live_bytes)} of values at once, at {peak.name} ({'.'.join(peak.module) or 'top'}).",
+        f"{format_bytes(peak.live_bytes)} of values at once{at}.",
     ]
     if analysis.total.uncounted:
         found.append(f"No formula, so FLOPs not counted: {', '.join(analysis.total.uncounted)}.")

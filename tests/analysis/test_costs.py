@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import threading
 import time
@@ -17,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from fxopt_core.capture import CaptureError, capture
 from fxopt_core.costs import Analysis, Cost, analyze_graph, record_allocations
-from fxopt_core.costs.counting import FORMULAS, may_contract, qualified_name
+from fxopt_core.costs.counting import FORMULAS, Counter, may_contract, qualified_name
 from fxopt_workbench import zoo
 from fxopt_workbench.structure.groups import Group, grouped
 from fxopt_workbench.structure.model_costs import analyze
@@ -147,6 +148,98 @@ def test_grouped_products_in_all_their_forms() -> None:
     assert cost(grouped, three, two).flops == 2 * 2 * 6 * 16 * 8, "matrix by matrix"
     assert cost(grouped, three, one, offsets).flops == 2 * 6 * 16 * 16, "columns of one, each with one of several"
     assert cost(grouped, one, t(16, 8, dtype=half), offsets).flops == 2 * 16 * 16 * 8, "a run of the inner length each"
+
+
+ROWS = torch.tensor([7, 0, 7])
+ROW = 4 * 6
+TABLE = 1000 * ROW
+"""Bytes of a row, and of a table of a thousand."""
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "read", "written"),
+    [
+        (lambda w, i: functional.embedding(i, w), (ROWS,), 3 * ROW, 3 * ROW),
+        (lambda w, i: w[i], (ROWS,), 3 * ROW, 3 * ROW),
+        (lambda w, i: w[i, :2], (ROWS,), 3 * 8, 3 * 8),
+        (lambda w, i: w[:, i], (torch.tensor([1, 5]),), 2 * 4000, 2 * 4000),
+        (lambda w, i: w.index_select(0, i), (ROWS,), 3 * ROW, 3 * ROW),
+        (lambda w, i: w.index_select(1, i), (torch.tensor([1, 5]),), 2 * 4000, 2 * 4000),
+        (lambda w, i: w.gather(0, i), (torch.zeros(2, 6, dtype=torch.int64),), 2 * ROW, 2 * ROW),
+        (lambda w, i: w.take(i), (ROWS,), 3 * 4, 3 * 4),
+        (lambda w, i: torch.ops.aten._unsafe_index.Tensor(w, [i]), (ROWS,), 3 * ROW, 3 * ROW),
+        # No more than there is.
+        (lambda w, i: w[i], (torch.zeros(2000, dtype=torch.int64),), TABLE, 2 * TABLE),
+    ],
+)
+def test_of_a_table_counts_what_is_looked_up(
+    function: Any, inputs: tuple[torch.Tensor, ...], read: int, written: int
+) -> None:
+    (index,) = inputs
+    total = cost(function, t(1000, 6), index)
+    assert (total.bytes_read, total.bytes_written) == (read + 8 * index.numel(), written)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_bag_counts_the_rows_that_it_looks_up(mode: str, grad: bool) -> None:
+    bags = torch.tensor([[7, 0, 7, 5], [1, 2, 3, 4]])
+    model = nn.EmbeddingBag(1000, 6, mode=mode).requires_grad_(grad)
+    with torch.set_grad_enabled(grad):
+        analysis = analyze(model, (bags,))
+    (read,) = (node.cost.bytes_read for node in analysis.nodes if "embedding_bag" in node.operation)
+    # Eight rows for two bags, the numbers of the rows, and where each bag begins.
+    assert read == 8 * ROW + 8 * 8 + 2 * 8
+    # No more than there is, in a run without a graph.
+    with Counter() as counted, torch.set_grad_enabled(grad):
+        model(torch.zeros(2, 4000, dtype=torch.int64))
+    assert TABLE <= counted.cost.bytes_read <= TABLE + 8 * 8000 + 100
+
+
+VALUES, COLUMN, EACH = t(3, 6), t(3), ROWS[:, None].expand(3, 6)
+MASK = torch.zeros(1000, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("function", "read", "written"),
+    [
+        # Of the table, the rows that three indices name; beside it are read the indices and what is put there.
+        (lambda w: w.index_copy_(0, ROWS, VALUES), 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.index_fill_(0, ROWS, 2.0), 24, 3 * ROW),
+        (lambda w: w.index_add_(0, ROWS, VALUES, alpha=2), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.index_add_(-2, ROWS, VALUES), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.index_reduce_(0, ROWS, VALUES, "amax"), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.index_put_((ROWS,), VALUES), 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.index_put_((ROWS,), VALUES, accumulate=True), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.index_put_((ROWS, ROWS % 6), COLUMN), 24 + 24 + 12, 12),
+        (lambda w: operator.setitem(w.view(10, 100, 6), (slice(None), ROWS), COLUMN[:, None]), 24 + 12, 10 * 3 * ROW),
+        (lambda w: w.scatter_(0, EACH, VALUES), 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.scatter_(0, EACH, 2.0), 24, 3 * ROW),
+        (lambda w: w.scatter_(0, EACH, VALUES, reduce="add"), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.scatter_add_(0, EACH, VALUES), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.scatter_reduce_(0, EACH, VALUES, "sum"), 3 * ROW + 24 + 3 * ROW, 3 * ROW),
+        (lambda w: w.put_(ROWS, COLUMN), 24 + 12, 12),
+        (lambda w: torch.embedding_renorm_(w, ROWS, 1.0, 2.0), 3 * ROW + 24, 3 * ROW),
+        # A slice is copied into, as ever.
+        (lambda w: w[:3].copy_(VALUES), 3 * ROW, 3 * ROW),
+        # All that a mask lies over, and no more than there is.
+        (lambda w: w.index_put_((MASK,), COLUMN[0]), 1000 + 4, TABLE),
+        (lambda w: w.index_fill_(0, ROWS.repeat(1000), 2.0), 24 * 1000, TABLE),
+    ],
+)
+def test_in_place_counts_the_rows_that_indices_name(function: Any, read: int, written: int) -> None:
+    counted = CountsInPlace()
+    with counted, torch.no_grad():
+        function(t(1000, 6))
+    assert (counted.cost.bytes_read, counted.cost.bytes_written) == (read, written)
+
+
+class CountsInPlace(Counter):
+    """Leaves out what makes the operands."""
+
+    def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if func.overloadpacket.__name__.endswith("_"):
+            super().count(func, args, kwargs, result)
 
 
 @pytest.mark.parametrize(

@@ -457,3 +457,31 @@ def test_hardware_of_an_absent_device_exits_with_2(cache: Path) -> None:
         result = invoke("hardware", command, "--device", "cuda:99")
         assert result.exit_code == 2
         assert "'cuda:99'" in result.stderr
+
+
+NOTHING_TO_DO = """
+import torch
+
+class Identity(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+def build():
+    return Identity(), (torch.ones(3),)
+"""
+
+
+def test_a_model_without_operations_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "identity_model.py").write_text(NOTHING_TO_DO)
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = ("analyze", "--model", "identity_model:build")
+    for more in ((), ("--by", "stage"), ("--hardware", "h100"), ("--compare", "h100,a100")):
+        printed = invoke(*asked, *more)
+        assert printed.exit_code == 0, printed.output
+        assert "12 B held (parameters, buffers, inputs); at most 0 B of values at once." in " ".join(
+            printed.stdout.split()
+        )
+    document = json.loads(invoke(*asked, "--hardware", "h100", "--json").stdout)
+    assert document["peak"] == {"node": None, "bytes": 0}
+    assert document["nodes"] == []
+    assert [one["seconds"] for one in document["estimates"]] == [0]

@@ -6,7 +6,7 @@ import torch
 from capture_models import Counting
 from torch import fx, nn
 
-from fxopt_core.capture import CapturedGraph, CaptureError, auto, capture, capture_methods, extensions
+from fxopt_core.capture import CapturedGraph, CaptureError, agreement, auto, capture, capture_methods, extensions
 from fxopt_core.capture.running import Replay, Runner
 from fxopt_workbench.capture_extension import EXTENSION
 from fxopt_workbench.capturing import search
@@ -23,6 +23,54 @@ def test_the_most_faithful_way_that_agrees_is_taken_and_its_trials_are_told():
     assert [one.on for one in captured.agreements] == ["the example", "new values", "mirrored values"]
     assert all(one.agrees and one.difference <= 1e-6 for one in captured.agreements)
     assert (captured.specialised, captured.adaptations) == ((), ())
+
+
+@torch.library.custom_op("fxopt_test_auto::unwritten", mutates_args=())
+def unwritten(x: torch.Tensor) -> torch.Tensor:
+    """Like an operator that leaves memory as it found it where it is given what it was not made for."""
+    return x * random.SystemRandom().random() if x.mean() > 3 else x * 2
+
+
+@unwritten.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Unwritten(nn.Module):
+    def forward(self, x):
+        return unwritten(x)
+
+
+def test_inputs_on_which_the_model_disagrees_with_itself_are_no_trial():
+    example = (torch.tensor([5.0, *[1.0] * 11]),)
+    captured = capture(Unwritten(), example, "auto")
+    assert captured.method == "export"
+    assert [one.on for one in captured.agreements] == ["the example", "new values"]
+    assert captured.specialised == ()
+    for method in ("export", "symbolic_trace"):
+        captured = capture(Unwritten(), example, method)
+        assert all(one.agrees for one in captured.agreements)
+        assert "mirrored values" not in [one.on for one in captured.agreements]
+    # Of the example it is said, since nothing holds without it.
+    with pytest.raises(CaptureError, match=r"the example(, called again)?: DIFFERS"):
+        capture(Unwritten(), (6 - example[0],), "auto")
+
+
+def test_the_model_is_called_no_more_often_where_the_graph_agrees(monkeypatch):
+    asked = []
+    known = agreement.Reference.repeats.func
+    monkeypatch.setattr(agreement.Reference, "repeats", property(lambda self: asked.append(self.on) or known(self)))
+    capture(nn.Linear(4, 2), EXAMPLE, "auto")
+    assert asked == []
+    # A graph that is wrong where the model does agree with itself is wrong.
+    captured = capture(Whole(), (torch.linspace(-1, 2, 12),), "jit.trace")
+    assert asked
+    assert [one.on for one in captured.agreements if not one.agrees] == asked
+
+
+class Whole(nn.Module):
+    def forward(self, x):
+        return x + int(x.max())
 
 
 def test_a_branch_on_data_leaves_partitions_and_every_attempt_with_its_reason():

@@ -84,6 +84,76 @@ def test_rewrites_costs_and_verdict_are_shown(mine):
     assert re.search(r"comparison with the model: the same\s+on \d+ sets of inputs; largest error 0", result.output)
 
 
+UNCOUNTED = """
+import torch
+
+
+class Waves(torch.nn.Module):
+    def forward(self, x):
+        x = torch.relu(torch.relu(x @ x))
+        return torch.fft.rfft(x).abs() - torch.fft.rfft(x).abs()
+
+
+def build():
+    return Waves(), (torch.ones(4, 4),)
+
+
+def one_operation():
+    return torch.nn.Dropout().eval(), (torch.ones(4, 4),)
+
+
+def folded():
+    layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.ReLU()
+    return torch.nn.Sequential(*layers).eval().requires_grad_(False), (torch.ones(1, 3, 8, 8),)
+"""
+
+
+@pytest.fixture
+def uncounted(tmp_path, monkeypatch):
+    (tmp_path / "uncounted_of_optimize.py").write_text(UNCOUNTED)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "uncounted_of_optimize"
+    sys.modules.pop("uncounted_of_optimize", None)
+
+
+def test_flops_that_nobody_knows_are_marked(uncounted):
+    transform = "aten._fft_r2c.default"
+    whole = optimize("--model", f"{uncounted}:build", "--passes", "common_subexpressions").output
+    # One product of 4 × 4 × 4; what a Fourier transform costs, nobody knows, and one of two goes.
+    assert re.search(r"flops\W+128\+\?\W+128\+\?\W+\+0\+\?", whole)
+    assert re.search(r"common_subexpressions\W+2\W+-2\W+\+0\+\?", whole)
+    assert f"No formula, so FLOPs not counted: {transform}." in " ".join(whole.split())
+    document = json.loads(
+        optimize("--model", f"{uncounted}:build", "--passes", "common_subexpressions", "--json").stdout
+    )
+    assert document["uncounted"] == {"before": [transform], "after": [transform]}
+    assert [one["uncounted"] for one in document["rewrites"]].count([transform]) == 1
+    # Where no such operator comes or goes, the change is known.
+    whole = optimize("--model", f"{uncounted}:build", "--passes", "algebraic_simplification").output
+    assert re.search(r"flops\W+128\+\?\W+128\+\?\W+\+0\s", whole)
+    assert re.search(r"algebraic_simplification\S*.*\W1\W+-1\W+\+0 ", whole)
+    known = optimize("--model", f"{uncounted}:folded", "--passes", "dead_code")
+    assert "+?" not in known.output
+    assert "No formula" not in known.output
+
+
+def test_nodes_are_operations_in_all_tables(uncounted):
+    document = json.loads(optimize("--model", f"{uncounted}:folded", "--json").stdout)
+    by_rule = {one["rule"].partition("/")[0]: one["nodes"] for one in document["rewrites"]}
+    # Parameters of the batch normalisation go, a new weight and bias come: no operations.
+    assert by_rule["conv_batchnorm_folding"] == -1
+    change = document["nodes"]["after"] - document["nodes"]["before"]
+    assert sum(one["nodes"] for one in document["rewrites"]) == change
+    printed = optimize("--model", f"{uncounted}:folded").output
+    assert re.search(rf"nodes\W+\d+\W+\d+\W+{change}\s", printed)
+    assert re.search(r"conv_batchnorm_folding\W+1\W+-1\s", printed)
+
+
+def test_one_operation_is_one(uncounted):
+    printed = optimize("--model", f"{uncounted}:one_operation").output
+    assert re.search(r"; 1 operation became \d\.", printed), printed
+
+
 def test_json_is_one_object_with_everything(mine):
     result = optimize("--model", mine, "--passes", "dead_code, redundant_layout", "--benchmark", "--json")
     assert result.exit_code == 0, result.output

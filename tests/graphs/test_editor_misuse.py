@@ -54,3 +54,19 @@ def test_a_node_reads_what_comes_before_it_in_its_own_graph(editor: GraphEditor)
     with editor.rewrite("test", exp), pytest.raises(ValueError, match="tanh reads exp, and cannot take its place"):
         editor.replace(exp, late)
     editor.graph.lint()
+
+
+def test_what_is_no_node_is_named(editor: GraphEditor) -> None:
+    sin, cos = (named(editor, name) for name in ("sin", "cos"))
+    before = str(editor.graph)
+    expected = "is given where a node of the graph is expected. Make one with call, insert or constant."
+    with editor.rewrite("test", sin):
+        with pytest.raises(TypeError, match=f"^None {expected}$"):
+            editor.replace(sin, None)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"^0.5 {expected}$"):
+            editor.replace(sin, 0.5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"^'sin' {expected}$"):
+            editor.erase("sin")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"^None {expected}$"):
+            editor.call(torch.tanh, cos, like=None)  # type: ignore[arg-type]
+    assert str(editor.graph) == before

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from fxopt_core.capture import CaptureError
+from fxopt_core.capture import capture as capture_model
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.optimizer import GraphOptimizer, VerificationError
 from fxopt_core.optimizer.report import OptimizedGraph
@@ -222,6 +223,67 @@ def test_bad_input_is_named() -> None:
     meta = Model().to("meta")
     with pytest.raises(ValueError, match="example_inputs are on cpu, and the model is on meta"):
         GraphOptimizer(meta, (X,))
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (5, r"^the model is 5; expected an nn.Module or a function of tensors\.$"),
+        (None, r"^the model is None; expected an nn.Module or a function"),
+        ("bert", r"^the model is 'bert'; expected an nn.Module or a function"),
+        (nn.Linear, r"^the model is the class Linear; expected a module\. Write Linear\(\.\.\.\)\.$"),
+    ],
+)
+def test_what_is_no_model_is_named(model: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        GraphOptimizer(model, (X,))
+    for method in ("auto", "export", "dynamo"):
+        with pytest.raises(TypeError, match=told):
+            capture_model(model, (X,), method)
+
+
+def test_what_is_no_pass_is_named(wrong: Any) -> None:
+    optimizer = GraphOptimizer(program, (X,))
+    form = r"expected a preset, the name of a pass, or a list of names and passes\."
+    given = wrong["wrong"]
+    for passes, told in (
+        (3, rf"^passes is 3; {form}$"),
+        (None, rf"^passes is None; {form}$"),
+        (given, rf"^passes is <class .*wrong'>; {form} Write \[wrong\(\)\]\.$"),
+        (given(), rf"^passes is <.*wrong object at .*>; {form}$"),
+        ([given], rf"^passes holds <class .*wrong'>; {form} Write \[wrong\(\)\]\.$"),
+        (["dead_code", None], rf"^passes holds None; {form}$"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            optimizer.optimize(passes)
+
+
+@pytest.mark.parametrize("answer", [None, [], [1]])
+def test_what_analyze_must_return_is_said(answer: Any) -> None:
+    class Answering(_Wrong):
+        name = "answering"
+
+        def analyze(self, editor: GraphEditor) -> Analysis:
+            return answer
+
+    ((name, reason),) = [
+        (one.name, one.reason)
+        for one in GraphOptimizer(program, (X,)).optimize([Answering(), "dead_code"]).report.failures
+    ]
+    assert (name, reason) == (
+        "answering",
+        f"PassError: answering: analyze returned {answer!r}; expected an Analysis. Return Analysis([...]).",
+    )
+
+
+@pytest.mark.parametrize("name", [None, "", " ", "a,b", "a b", "a/b", "a@b", "a\n", 7, _Wrong])
+def test_a_pass_has_a_name_that_can_be_given(name: Any) -> None:
+    known = pass_names()
+    with pytest.raises(
+        ValueError, match=r"^@register_pass is given the name .*; expected letters, digits, `_`, `-` and"
+    ):
+        register_pass(name)(type("Unnamed", (_Wrong,), {}))
+    assert pass_names() == known
 
 
 def test_a_result_that_differs_without_any_rewrite_is_an_error() -> None:

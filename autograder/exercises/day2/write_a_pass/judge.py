@@ -279,10 +279,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         )
         return
     merged = operations(original) - operations(theirs)
+    bypassed = False
     if len(values["rewrites"]) != merged or not all(removed for _, removed in values["rewrites"]):
         # Where each place has its entry and one has nothing left to remove, another one has taken it.
         taken = len(values["rewrites"]) == merged and any(removed for _, removed in values["rewrites"])
         name = "takes them all" if taken else "bypassed the editor"
+        bypassed = name == "bypassed the editor"
         yield name, f"({_logged(values['rewrites'], merged)})"
         # No return: whether draws are refused is another question, which `analyze` answers.
     elif problem := _opportunities(case, evidence, merged):
@@ -312,7 +314,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if not values["registered"]:
         yield "not registered", ""
         return
-    if "optimized" in evidence.graphs:
+    if "optimized" in evidence.graphs and not bypassed:  # `GraphOptimizer` takes such a pass out
         optimized = decode(evidence.graphs["optimized"])
         if operations(optimized) > operations(theirs):
             yield "not optimised", f"({operations(optimized)} operations left, by hand {operations(theirs)})"
