@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from autograder.commands.asked import UnknownNameError, check_asked
 from autograder.commands.refusal import refuse
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def run(
     failed = False
     try:
         course = find_course()
+        if nothing := check_asked(course, who, unit):
+            console.print(escape(nothing))
+            return
         if cluster is not None and jobs != 1:
             raise ClusterError("--jobs and --cluster: name one of them (local:N is N processes, too)")
         graders: Graders = Cluster(cluster) if cluster is not None else Batch(jobs) if jobs > 1 else Here()
@@ -111,6 +115,7 @@ def run(
                 _tell(course, graded, console)
     except (
         NoCourseError,
+        UnknownNameError,
         RulesError,
         ReleaseError,
         ClusterError,
