@@ -143,7 +143,7 @@ def leaderboard(
     secret = _secret()
     try:
         if results is not None and not secret:
-            raise LeaderboardError("results are signed by a course; run this in a course's folder, or leave --results")
+            raise LeaderboardError("results are signed by a course: run this in its folder, or leave --results out")
         entries = read_results(results, secret) if results is not None else []
         packages = [(folder.resolve().name, read_package(folder)) for folder in folders or []]
         _all_different([name for name, _ in packages])

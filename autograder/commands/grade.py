@@ -68,8 +68,8 @@ def run(
     console = Console(soft_wrap=True)
     if bubblewrap() is None:
         console.print(
-            "Warning: bubblewrap is not here; submissions run as plain processes with limits, but with your rights. "
-            "Install the system package `bubblewrap` before you grade code that you do not trust."
+            "Warning: bubblewrap is not installed; submissions run as plain processes with limits, but with your "
+            "rights. Install the system package `bubblewrap` before you grade code that you do not trust."
         )
     failed = False
     try:

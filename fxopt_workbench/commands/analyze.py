@@ -40,7 +40,7 @@ def analyze(
     dtype: Annotated[str, typer.Option(help="Of parameters and inputs: float32, bfloat16, …")] = "float32",
     tf32: Annotated[bool, typer.Option("--tf32", help="Round float32 products to TF32 where there is TF32.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Run it here: estimated beside measured time.")] = False,
-    device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; as it comes, the best one.")] = None,
+    device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; by default, the best one.")] = None,
     inputs: Inputs = None,
     trust: Trust = False,
     draw: Annotated[Path | None, typer.Option(help="Draw the roofline: .svg, or .txt in words.")] = None,

@@ -35,12 +35,12 @@ def extract(
         ),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(help="Instead of one model several, with commas: what each costs.")
+        str | None, typer.Option(help="Several models instead of one, with commas: what each costs.")
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="dynamo (as it comes), export, symbolic_trace, aot, jit.trace, jit.script, or auto.",
+            help="dynamo (the default), export, symbolic_trace, aot, jit.trace, jit.script, or auto.",
             show_default=False,
         ),
     ] = None,

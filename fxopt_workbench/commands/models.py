@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fxopt_workbench.zoo import ZooModel
 
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default, the best one here.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", help="For a model in a file, once for each argument: 1,3,224,224 or int64:2,16."),
@@ -74,7 +74,7 @@ def split_names(given: str, kind: str) -> list[str]:
     """
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not names:
-        raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")
+        raise ValueError(f"{given!r} does not name any {kind}; expected names with commas between them.")
     return names
 
 

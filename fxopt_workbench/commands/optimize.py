@@ -43,7 +43,7 @@ def optimize(
     ] = None,
     passes: Annotated[str | None, typer.Option(help="Instead of a preset: names of passes, with commas.")] = None,
     memory_budget: Annotated[
-        float | None, typer.Option(help="Of the pass recomputation: the share of a training step's peak to keep to.")
+        float | None, typer.Option(help="For the pass recomputation: the share of a training step's peak to keep to.")
     ] = None,
     dynamic: Annotated[
         bool, typer.Option("--dynamic", help="Let sizes of the inputs vary; otherwise they are those of the example.")

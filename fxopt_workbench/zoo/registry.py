@@ -160,7 +160,7 @@ def _recipe(name: str, inputs: Sequence[str], trust: bool) -> Recipe:
         return own.recipe(name)
     hint = did_you_mean(name, RECIPES)
     raise UnknownModelError(
-        f"there is no model {name!r} in the zoo.{hint} The models are {', '.join(RECIPES)}; your own is given as "
+        f"there is no model {name!r} in the zoo.{hint} The models are {', '.join(RECIPES)}; name your own as "
         "module:factory, or as a file."
     )
 

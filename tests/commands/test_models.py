@@ -56,5 +56,5 @@ def test_names_are_chosen_from_what_is_known():
         chosen_names("pass", "fold", ["folds", "other"])
     with pytest.raises(ValueError, match=r"They are 0, 1, .*, 11…"):
         chosen_names("pass", "none", [str(number) for number in range(20)])
-    with pytest.raises(ValueError, match="names no pass"):
+    with pytest.raises(ValueError, match="does not name any pass"):
         chosen_names("pass", ",", ["a"])

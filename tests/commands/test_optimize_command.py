@@ -173,7 +173,7 @@ def test_a_memory_budget_is_for_recomputation(mine):
         (["--model", "smple"], "Did you mean 'simple'?"),
         (["--model", "simple", "--preset", "inferense"], "Did you mean 'inference'?"),
         (["--model", "simple", "--passes", "dead_cod"], "Did you mean 'dead_code'?"),
-        (["--model", "simple", "--passes", " , "], "names no pass"),
+        (["--model", "simple", "--passes", " , "], "does not name any pass"),
         (["--model", "simple", "--preset", "exact", "--passes", "dead_code"], "leave one of them out"),
         (["--model", "simple", "--draw", "out.png"], ".svg or .html"),
         (["--model", "simple", "--save-graph", "missing_folder/out.py"], "does not exist"),

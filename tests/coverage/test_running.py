@@ -387,7 +387,7 @@ def run(*arguments):
     ("arguments", "message"),
     [
         (("--types", "brt"), "there is no model type 'brt'. Did you mean 'bert"),
-        (("--types", ","), "names no model type"),
+        (("--types", ","), "does not name any model type"),
         (("--methods", "exprt"), "there is no method 'exprt'. Did you mean 'export"),
         (("--methods", "scripted_methods:nothing"), "nothing"),
         (("--methods", "no_such_module:capture"), "no_such_module"),
