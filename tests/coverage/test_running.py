@@ -299,7 +299,7 @@ def test_results_of_other_versions_are_refused(tmp_path):
     with pytest.raises(ResultsError, match="was measured with"):
         Results(tmp_path, VERSIONS | {"torch": "3"})
     (tmp_path / RESULTS_FILE).write_text("something else\n")
-    with pytest.raises(ResultsError, match="no file of coverage results"):
+    with pytest.raises(ResultsError, match="is not a file of coverage results"):
         Results(tmp_path, VERSIONS)
 
 
