@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fxopt_workbench.commands.models import chosen_names
-from fxopt_workbench.commands.output import prints_to_stderr
+from fxopt_workbench.commands.output import check_folder, prints_to_stderr
 from fxopt_workbench.tables import Table, output_console
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def coverage(
         from fxopt_workbench.huggingface.coverage.methods import find_method
         from fxopt_workbench.huggingface.coverage.page import coverage_page
 
+        check_folder(out)
         known = model_types()
         chosen = chosen_names("model type", types, known)
         own = [name for name in (methods or "").split(",") if ":" in name]

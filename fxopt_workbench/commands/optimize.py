@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
-from fxopt_workbench.commands.output import check_file, prints_to_stderr
+from fxopt_workbench.commands.output import check_file, check_folder, prints_to_stderr
 from fxopt_workbench.files import replacing
 from fxopt_workbench.tables import output_console, print_tables
 
@@ -97,6 +97,7 @@ def optimize(
             check_file(save_graph, (".py",))
             check_file(draw, (".svg", ".html"))
             check_file(draw_engines, (".svg", ".txt"))
+            check_folder(save_engine)
             _check_budget(memory_budget, PRESETS.get(names, ()) if isinstance(names, str) else names)
             runs_on = _engine(engine, engine_seconds, save_engine, draw_engines)
             chosen = build_to_run(model, choose_device(device), inputs, trust=trust, keep_mode=preset == TRAINING)

@@ -57,3 +57,17 @@ def check_file(path: Path | None, endings: tuple[str, ...] = ()) -> None:
         raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; create it first.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PermissionError(f"{path} cannot be written; choose another place.")
+
+
+def check_folder(path: Path | None) -> None:
+    """Say before the work that a folder for its results could not be made; one that is there is used.
+
+    Raises:
+        OSError: naming the path and what is in the way.
+    """
+    if path is None:
+        return
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} is a file; expected a folder.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; create it first.")

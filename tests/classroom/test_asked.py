@@ -54,6 +54,7 @@ def test_who_has_handed_in_something_else_is_no_mistake(small: SmallCourse) -> N
         ("bench", "grading", "--json"),
         ("capstone", "check", ".", "--report"),
         ("leaderboard", "--results"),
+        ("site", "--out"),
     ],
     ids=" ".join,
 )

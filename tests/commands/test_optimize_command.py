@@ -177,6 +177,10 @@ def test_a_memory_budget_is_for_recomputation(mine):
         (["--model", "simple", "--preset", "exact", "--passes", "dead_code"], "leave one of them out"),
         (["--model", "simple", "--draw", "out.png"], ".svg or .html"),
         (["--model", "simple", "--save-graph", "missing_folder/out.py"], "does not exist"),
+        (
+            ["--model", "mlp", "--engine", "eager", "--save-engine", "missing_folder/engine"],
+            "missing_folder/engine: the folder missing_folder does not exist; create it first.",
+        ),
         (["--model", "no_such_module:build"], "there is no module 'no_such_module'"),
         (["--model", "missing.pt2"], "there is no file missing.pt2"),
     ],

@@ -400,6 +400,13 @@ def test_bad_input_is_named(arguments, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_for_results_is_not_made_where_nothing_is(tmp_path):
+    result = run("--types", "bert", "--methods", "eager", "--out", tmp_path / "absent" / "out")
+    assert result.exit_code == 2
+    assert "absent does not exist; create it first." in result.output
+    assert not list(tmp_path.iterdir())
+
+
 def test_without_transformers_it_says_what_to_install(monkeypatch, tmp_path):
     from fxopt_workbench.huggingface.coverage import types
 
