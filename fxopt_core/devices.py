@@ -57,7 +57,7 @@ def choose_device(name: str | None = None) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise DeviceUnavailableError(
-            f"{asked_by} names the device {name!r}, which is no device name. Present here: {here}."
+            f"{asked_by} names the device {name!r}, which is not the name of a device. Present here: {here}."
         ) from error
     count = torch.cuda.device_count() if device.type == "cuda" else 1
     if not _is_present(device.type) or (device.index or 0) >= count:

@@ -14,8 +14,9 @@ from fxopt_workbench.commands.doctor import doctor
 from fxopt_workbench.commands.extract import extract
 from fxopt_workbench.commands.hardware import hardware
 from fxopt_workbench.commands.optimize import optimize
+from fxopt_workbench.commands.root import Commands
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(cls=Commands, no_args_is_help=True)
 
 
 @app.callback()

@@ -60,7 +60,7 @@ def test_an_absent_device_is_refused_with_what_is_here(monkeypatch):
 
 
 def test_a_name_that_is_none_is_refused():
-    with pytest.raises(DeviceUnavailableError, match="no device name"):
+    with pytest.raises(DeviceUnavailableError, match="not the name of a device"):
         choose_device("gpu")
 
 

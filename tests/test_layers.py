@@ -26,7 +26,7 @@ FLOORS = (
     "fxopt_core.optimizer",
     "fxopt_core.backend",
     # fxopt_workbench: tables and pictures, what uses them, the command.
-    "fxopt_workbench.capabilities fxopt_workbench.cpp",
+    "fxopt_workbench.capabilities fxopt_workbench.cpp fxopt_workbench.quiet",
     "fxopt_workbench.tables fxopt_workbench.zoo fxopt_workbench.as_if_mps fxopt_workbench.torch_sources",
     "fxopt_workbench.structure",
     "fxopt_workbench.pictures",

@@ -109,7 +109,7 @@ def read_results(path: Path, secret: str) -> list[Entry]:
             signature, given = values["signature"], values["entry"]
             entry = Entry(**given | {"why_not": tuple(given["why_not"]), "faster": tuple(given["faster"])})
         except (ValueError, TypeError, KeyError) as error:
-            raise LeaderboardError(f"{path}, line {number} is no result: {error}") from error
+            raise LeaderboardError(f"{path}, line {number} is not a result: {error}") from error
         if not hmac.compare_digest(str(signature), _signature(given, secret)):
             raise LeaderboardError(
                 f"{path}, line {number} ({entry.name}) is not as this course wrote it: its signature does not fit. "

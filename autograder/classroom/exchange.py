@@ -67,7 +67,7 @@ class SafeCollect(default.ExchangeCollect):
                 self.log.error(str(error))
                 continue
             if folder.is_symlink() or not folder.is_dir():
-                self.log.error("%s: this is no folder, and was left where it is", record["filename"])
+                self.log.error("%s: this is not a folder, so it was left where it is", record["filename"])
                 continue
             owner = _owner(folder)
             if self.check_owner and owner != who:

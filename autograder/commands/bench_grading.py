@@ -26,6 +26,7 @@ import typer
 from nbformat import NotebookNode
 from rich.console import Console
 
+from autograder.commands.refusal import check_output
 from autograder.learner_side.confinement import adopt_orphans
 from fxopt_workbench.tables import Table
 
@@ -56,6 +57,7 @@ def grading(
     """Grade the same submissions with one job, two, a local cluster of two, and with stock nbgrader (minutes)."""
     from autograder.course.course import NoCourseError, find_course
 
+    check_output("--json", json_path)
     console = Console(soft_wrap=True)
     try:
         course = find_course()
@@ -155,7 +157,7 @@ def _reference_notebooks(course: Any, unit: str) -> dict[str, NotebookNode]:
 
     names = sorted({task.notebook for task in all_tasks() if UNITS.get(task.unit) == unit})
     if not names:
-        raise LookupError(f"{unit!r} is no unit with exercises; there are {', '.join(UNITS.values())}")
+        raise LookupError(f"{unit!r} is not an assignment with exercises; there are {', '.join(UNITS.values())}")
     found = {}
     for name in names:
         notebook = read_notebook(course.curriculum / unit / f"{name}.ipynb")

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from autograder.commands.refusal import check_output
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import print_tables
 
 CANNOT = 2
@@ -24,7 +26,7 @@ Seed = Annotated[
     str | None,
     typer.Option(help="Decides the hidden programs and models; by default, the content of the packages does."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -85,17 +87,21 @@ def check(
     from autograder.capstone.capstone import CapstoneError, Harness, read_package
     from autograder.capstone.leaderboard import seed_for
 
+    check_output("--report", report)
     try:
         if quick and full:
             raise CapstoneError("--quick and --full are two ways to check; choose one")
         package = read_package(folder)
     except CapstoneError as error:
         raise _refuse(error) from None
-    with Harness(
-        seed or seed_for([package], _secret()),
-        kind=package.kind,
-        every=QUICK if quick and package.kind == "pass" else 1,
-    ) as harness:
+    with (
+        Harness(
+            seed or seed_for([package], _secret()),
+            kind=package.kind,
+            every=QUICK if quick and package.kind == "pass" else 1,
+        ) as harness,
+        prints_to_stderr(as_json),
+    ):
         found = harness.check(package)
     if report is not None:
         report.write_text(f"{found}\n")
@@ -133,10 +139,11 @@ def leaderboard(
     from autograder.capstone.leaderboard import LeaderboardError, entry_of, rankings, read_results, seed_for
     from autograder.capstone.leaderboard import write_results as write
 
+    check_output("--results", results)
     secret = _secret()
     try:
         if results is not None and not secret:
-            raise LeaderboardError("results are signed by a course; run this in a course's folder, or leave --results")
+            raise LeaderboardError("results are signed by a course: run this in its folder, or leave --results out")
         entries = read_results(results, secret) if results is not None else []
         packages = [(folder.resolve().name, read_package(folder)) for folder in folders or []]
         _all_different([name for name, _ in packages])
@@ -147,7 +154,8 @@ def leaderboard(
         with Harness(seed, kind=kind) as harness:
             for name, package in packages:
                 if package.kind == kind:
-                    entries.append(entry_of(harness.check(package), name))
+                    with prints_to_stderr(as_json):
+                        entries.append(entry_of(harness.check(package), name))
                     if results is not None:
                         write(results, entries, secret)
     found = rankings(entries)

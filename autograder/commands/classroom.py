@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from autograder.commands.refusal import refuse
+from autograder.commands.asked import UnknownNameError, check_asked
+from autograder.commands.refusal import check_output, refuse
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import Table, print_tables
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ def export(
     from fxopt_workbench.files import write_whole
 
     console = Console(stderr=True, soft_wrap=True)
+    check_output("--out", out)
     try:
         records = read_class(find_course())
     except (NoCourseError, RulesError) as error:
@@ -130,27 +133,36 @@ def regrade(
     from autograder.records.trouble import RecordsError
 
     console = Console(soft_wrap=True)
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True
-    )
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    bar = Progress(*columns, transient=True, console=Console(stderr=True) if as_json else None)
     try:
         course, found = find_course(), find_task(task)
         if found.unit not in UNITS:
             raise UnknownTaskError(f"{task} is a task of the capstone; `fxopt leaderboard` ranks its packages")
         if unit not in (None, UNITS[found.unit], found.unit):
             raise UnknownTaskError(f"--unit {unit}: {task} belongs to {UNITS[found.unit]}")
+        check_asked(course, who)
         with bar:
             counted = bar.add_task("Attempts", total=None, visible=console.is_terminal and not as_json)
-            report = run(
-                course,
-                found,
-                Here() if jobs == 1 else Batch(jobs),
-                who=who,
-                dry_run=dry_run,
-                begun=lambda count: bar.update(counted, total=count),
-                done=lambda: bar.advance(counted),
-            )
-    except (NoCourseError, UnknownTaskError, RulesError, ReleaseError, CourseLockedError, RecordsError) as error:
+            with prints_to_stderr(as_json):
+                report = run(
+                    course,
+                    found,
+                    Here() if jobs == 1 else Batch(jobs),
+                    who=who,
+                    dry_run=dry_run,
+                    begun=lambda count: bar.update(counted, total=count),
+                    done=lambda: bar.advance(counted),
+                )
+    except (
+        NoCourseError,
+        UnknownNameError,
+        UnknownTaskError,
+        RulesError,
+        ReleaseError,
+        CourseLockedError,
+        RecordsError,
+    ) as error:
         raise refuse(error) from None
     if as_json:
         print(json.dumps(report.to_json()))

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from autograder.commands.refusal import refuse
+from autograder.commands.refusal import check_output, refuse
 from fxopt_workbench.bench.bench import bench
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def check(
             status.update(f"checking {escape(notebook.name)}: {escape(task.title)}")
             exhibits.watch(task, case, evidence)
 
-        found = check_notebook(notebook, watch)
+        with prints_to_stderr(as_json):
+            found = check_notebook(notebook, watch)
     if as_json:
         print(json.dumps(found.to_json()))
     else:
@@ -174,6 +176,7 @@ def gate(
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.tasks import all_tasks, find_task
 
+    check_output("--json", json_path)
     try:
         course = find_course()
         lines: list[str] = []

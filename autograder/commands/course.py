@@ -90,7 +90,8 @@ def _document(rules: Rules, units: list[str]) -> dict[str, Any]:
     def shown(terms: Terms) -> dict[str, Any]:
         return {
             "deadline": None if terms.deadline is None else terms.deadline.isoformat(),
-            "late_days": terms.late_days,
+            # Without a deadline nothing is late: no number of days says that.
+            "late_days": None if terms.deadline is None else terms.late_days,
             "penalty_a_day": terms.penalty_a_day,
             "attempts_a_day": terms.attempts_a_day,
             "counts": terms.counts,

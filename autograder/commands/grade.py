@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from autograder.commands.asked import UnknownNameError, check_asked
 from autograder.commands.refusal import refuse
 
 if TYPE_CHECKING:
@@ -67,12 +68,15 @@ def run(
     console = Console(soft_wrap=True)
     if bubblewrap() is None:
         console.print(
-            "Warning: bubblewrap is not here; submissions run as plain processes with limits, but with your rights. "
-            "Install the system package `bubblewrap` before you grade code that you do not trust."
+            "Warning: bubblewrap is not installed; submissions run as plain processes with limits, but with your "
+            "rights. Install the system package `bubblewrap` before you grade code that you do not trust."
         )
     failed = False
     try:
         course = find_course()
+        if nothing := check_asked(course, who, unit):
+            console.print(escape(nothing))
+            return
         if cluster is not None and jobs != 1:
             raise ClusterError("--jobs and --cluster: name one of them (local:N is N processes, too)")
         graders: Graders = Cluster(cluster) if cluster is not None else Batch(jobs) if jobs > 1 else Here()
@@ -111,6 +115,7 @@ def run(
                 _tell(course, graded, console)
     except (
         NoCourseError,
+        UnknownNameError,
         RulesError,
         ReleaseError,
         ClusterError,

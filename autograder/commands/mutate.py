@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from autograder.commands.refusal import check_output
 from fxopt_workbench.files import write_whole
 from fxopt_workbench.tables import Table
 
@@ -41,6 +42,7 @@ def mutate(
     from autograder.mutation.running import SEEDS
     from autograder.mutation.running import mutate as run
 
+    check_output("--json", json_path)
     console = Console(soft_wrap=True)
     results: list[TaskMutation] = []
     try:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from autograder.commands.refusal import refuse
+from fxopt_workbench.commands.output import check_folder
 
 
 def site(
@@ -31,6 +32,10 @@ def site(
         raise refuse(
             f'{error.name} is not installed, which builds the pages: run `pip install "fxopt[site]"`'
         ) from None
+    try:
+        check_folder(out)
+    except OSError as error:
+        raise refuse(f"--out {error}") from None
     try:
         chapters = build_website(find_course(), out.resolve(), repository)
     except (NoCourseError, WebsiteError, ValueError) as error:

@@ -74,8 +74,8 @@ def check_student(name: str) -> None:
     """
     if not STUDENT_NAME.fullmatch(name):
         raise IntakeError(
-            f"{one_line(ascii(name), 80)} is no name of a student: letters, digits, spaces and . _ ' @ + = - are (a "
-            "letter or a digit first, at most 64 of them); rename the folder"
+            f"{one_line(ascii(name), 80)} cannot be a student's name: expected letters, digits, spaces and "
+            ". _ ' @ + = -, a letter or a digit first, at most 64 of them; rename the folder"
         )
 
 

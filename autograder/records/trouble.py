@@ -108,7 +108,7 @@ def _of_sqlite(error: sqlite3.Error, file: Path) -> tuple[str, str]:
     return f"the gradebook's tables are not as they must be ({_words(error)})", _OTHER_TABLES
 
 
-DAMAGED = "this is no gradebook, or a damaged one ({why})"
+DAMAGED = "this is not a gradebook, or a damaged one ({why})"
 REMEDY = "put a copy of it back, or move it away (all is then graded again, but points that people gave are lost)"
 
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def sentence(text: str) -> str:
+    """A text with a full stop, unless it ends like a sentence already."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 class CaptureError(RuntimeError):
     """A capture method could not turn a model into a graph.
 
@@ -13,7 +18,7 @@ class CaptureError(RuntimeError):
     """
 
     def __init__(self, method: str, failure: str, advice: str) -> None:
-        super().__init__(f'capture(method="{method}") failed: {failure} Try this: {advice}')
+        super().__init__(f'capture(method="{method}") failed: {sentence(failure)} Try this: {advice}')
         self.method = method
         self.failure = failure
         self.advice = advice

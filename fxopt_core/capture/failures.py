@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
-from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.errors import CaptureError, sentence
 from fxopt_core.verification.isolation import CannotCopyError, Model, private_copy
 
 _TORCH = Path(torch.__file__).parent
@@ -72,9 +72,7 @@ def _place(error: BaseException) -> str:
 def _one_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0].rstrip(":,;") if lines else type(error).__name__
-    if len(text) > _LONGEST:
-        return f"{text[:_LONGEST]}…"
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return sentence(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 def _plainly(reason: str) -> str:

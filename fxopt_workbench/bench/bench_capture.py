@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import Table, output_console
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def capture(
     try:
         known = [name.removesuffix("-moderate") for name in zoo.names("moderate")]
         names = chosen_names("model", only, known)
-        rows = _measure(names, "" if tiny else "-moderate", repeats)
+        with prints_to_stderr(as_json):
+            rows = _measure(names, "" if tiny else "-moderate", repeats)
     except (ValueError, ModuleNotFoundError) as error:
         typer.echo(f"fxopt bench capture: {error}", err=True)
         raise typer.Exit(CANNOT) from error

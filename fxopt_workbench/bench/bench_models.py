@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 
 from fxopt_workbench.commands.models import chosen_names
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import NONE, Table, output_console
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def models(
     console = output_console()
     progress = Console(stderr=True)
     for name in names:
-        model, inputs = compared_model(name, tiny=tiny, attention=kind)
-        with progress.status(f"timing {name}"):
+        with progress.status(f"timing {name}"), prints_to_stderr(as_json):
+            model, inputs = compared_model(name, tiny=tiny, attention=kind)
             rows += compare(name, model, inputs, repeats, engine_seconds, "cpu" if timed_by == "cpu" else "wall")
         if not as_json:
             console.print(_table(name, [row for row in rows if row.model == name]))

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from fxopt_core.suggestions import did_you_mean
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import output_console
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def passes(
     try:
         sizes = _sizes(nodes)
         chosen = _choose(only)
-        rows = _measure(chosen, sizes, repeats)
+        with prints_to_stderr(as_json):
+            rows = _measure(chosen, sizes, repeats)
     except ValueError as error:
         typer.echo(f"fxopt bench passes: {error}", err=True)
         raise typer.Exit(CANNOT) from error

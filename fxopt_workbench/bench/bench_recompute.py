@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.tables import Table, format_bytes, format_seconds, print_tables
 
 if TYPE_CHECKING:
@@ -76,8 +77,9 @@ def recompute(
     if width % 64:
         typer.echo(f"fxopt bench recompute: the width is {width}; expected a multiple of 64.", err=True)
         raise typer.Exit(2)
-    model, inputs = build_gpt2(layers, width, vocabulary, tokens, batch, dropout)
-    rows = compare(model, inputs, tuple(setting or SETTINGS), repeats)
+    with prints_to_stderr(as_json):
+        model, inputs = build_gpt2(layers, width, vocabulary, tokens, batch, dropout)
+        rows = compare(model, inputs, tuple(setting or SETTINGS), repeats)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return

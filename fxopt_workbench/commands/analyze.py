@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fxopt_workbench.commands.models import Inputs, Trust
+from fxopt_workbench.commands.models import Inputs, Trust, split_names
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ def analyze(
     dtype: Annotated[str, typer.Option(help="Of parameters and inputs: float32, bfloat16, …")] = "float32",
     tf32: Annotated[bool, typer.Option("--tf32", help="Round float32 products to TF32 where there is TF32.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Run it here: estimated beside measured time.")] = False,
-    device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; as it comes, the best one.")] = None,
+    device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; by default, the best one.")] = None,
     inputs: Inputs = None,
     trust: Trust = False,
     draw: Annotated[Path | None, typer.Option(help="Draw the roofline: .svg, or .txt in words.")] = None,
@@ -53,8 +53,8 @@ def analyze(
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core.capture import CaptureError
     from fxopt_core.devices import DeviceUnavailableError, choose_device
-    from fxopt_workbench.commands.model_comparison import analyze_model
-    from fxopt_workbench.commands.output import check_file
+    from fxopt_workbench.commands.model_comparison import build_and_analyze
+    from fxopt_workbench.commands.output import check_file, prints_to_stderr
     from fxopt_workbench.hardware.roofline import estimate
     from fxopt_workbench.hardware.roofline_plot import comparison, save_plot
     from fxopt_workbench.hardware.this_machine import find_hardware
@@ -64,28 +64,32 @@ def analyze(
     from fxopt_workbench.tables import print_tables
 
     try:
-        _one_of("--by", by, BY)
-        _one_of("--dtype", dtype, DTYPES)
-        check_file(draw, (".svg", ".txt"))
-        target = choose_device(device)
-        names = (compare or hardware or ("this" if measure or draw else "")).split(",")
-        machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
-        here = find_hardware("this", target) if measure else None
-        with Console(stderr=True).status(f"analysing {model}"):
-            analysis, timing = analyze_model(model, dtype, inputs, trust=trust), None
-            if here is not None:
-                analysis, timing = _run(model, dtype, target, analysis, inputs, trust)
-        estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
-        measured = estimate(analysis, here, tf32=tf32) if here else None
-        if draw is not None:
-            save_plot(estimates, draw)
+        with prints_to_stderr(as_json):
+            _one_of("--by", by, BY)
+            _one_of("--dtype", dtype, DTYPES)
+            check_file(draw, (".svg", ".txt"))
+            target = choose_device(device)
+            asked = hardware if compare is None else compare
+            asked = "this" if asked is None and (measure or draw) else asked
+            names = [] if asked is None else split_names(asked, "hardware")
+            machines = [find_hardware(name, target) for name in names]
+            here = find_hardware("this", target) if measure else None
+            with Console(stderr=True).status(f"analysing {model}"):
+                (chosen, analysis), timing = build_and_analyze(model, dtype, inputs, trust=trust), None
+                if here is not None:
+                    analysis, timing = _run(model, dtype, target, analysis, inputs, trust)
+            estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
+            measured = estimate(analysis, here, tf32=tf32) if here else None
+            if draw is not None:
+                save_plot(estimates, draw)
     except CaptureError as error:
         raise _refuse(error, FAILED) from error
     except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
         raise _refuse(error, CANNOT) from error
 
     if as_json:
-        typer.echo(json.dumps(_document(model, analysis, estimates, timing), indent=2, allow_nan=False))
+        document = _document(model, analysis, estimates, timing) | {"caveats": list(chosen.caveats)}
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
         return
     structure = structure_of(analysis)
     tables: list[Table] = [
@@ -96,6 +100,8 @@ def analyze(
     tables += [comparison(estimates)] if len(estimates) > 1 else []
     tables += [timing.table(measured, by)] if timing and measured else []
     print_tables(tables)
+    for caveat in chosen.caveats:
+        typer.echo(caveat)
     if draw is not None:
         typer.echo(f"Written: {draw}")
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fxopt_workbench.commands.models import chosen_names
+from fxopt_workbench.commands.output import check_folder, prints_to_stderr
 from fxopt_workbench.tables import Table, output_console
 
 if TYPE_CHECKING:
@@ -52,13 +53,15 @@ def coverage(
         from fxopt_workbench.huggingface.coverage.methods import find_method
         from fxopt_workbench.huggingface.coverage.page import coverage_page
 
+        check_folder(out)
         known = model_types()
         chosen = chosen_names("model type", types, known)
         own = [name for name in (methods or "").split(",") if ":" in name]
         tried = chosen_names("method", methods, ("eager", *METHODS, *own))
         tried = [name for name in tried if name != "eager"]
-        for name in own:
-            find_method(name)
+        with prints_to_stderr(as_json):
+            for name in own:
+                find_method(name)
         console = Console(stderr=True, markup=False, highlight=False)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
@@ -69,7 +72,8 @@ def coverage(
                 skipped = len(tried) if row.method == "eager" and row.outcome != "captured" else 0
                 progress.update(task, advance=1 + skipped, description=f"{row.type}, {row.method}: {row.verdict}")
 
-            rows = run_coverage(chosen, tried, out, jobs, timeout, memory, report)
+            with prints_to_stderr(as_json):
+                rows = run_coverage(chosen, tried, out, jobs, timeout, memory, report)
         (out / PAGE).write_text(coverage_page(rows))
     except (ValueError, OSError, ModuleNotFoundError) as error:
         typer.echo(f"fxopt coverage: {error}", err=True)

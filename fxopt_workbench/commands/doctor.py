@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fxopt_workbench.commands.output import prints_to_stderr
 from fxopt_workbench.doctor import FAILED, OK, WARNING, CheckResult, all_checks, run_checks
 
 WORDS = {OK: "OK", WARNING: "WARN", FAILED: "FAIL"}
@@ -26,7 +27,7 @@ def doctor(
     results: list[CheckResult] = []
     progress = Console(stderr=True)
     for check in all_checks():
-        with progress.status(f"trying: {check.name}"):
+        with progress.status(f"trying: {check.name}"), prints_to_stderr(as_json):
             results += run_checks((check,))
         if not as_json:
             # At once: together the checks take most of a minute, in which a notebook would show nothing.

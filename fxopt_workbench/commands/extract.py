@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from fxopt_core.suggestions import did_you_mean
-from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run
-from fxopt_workbench.commands.output import check_file
+from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, split_names
+from fxopt_workbench.commands.output import check_file, prints_to_stderr
 from fxopt_workbench.tables import output_console
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def extract(
         ),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(help="Instead of one model several, with commas: what each costs.")
+        str | None, typer.Option(help="Several models instead of one, with commas: what each costs.")
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="dynamo (as it comes), export, symbolic_trace, aot, jit.trace, jit.script, or auto.",
+            help="dynamo (the default), export, symbolic_trace, aot, jit.trace, jit.script, or auto.",
             show_default=False,
         ),
     ] = None,
@@ -56,7 +56,9 @@ def extract(
         bool, typer.Option("--analyze", help="Show FLOPs, bytes and memory too; `fxopt analyze` can do more.")
     ] = False,
     show_all: Annotated[bool, typer.Option("--all", help="Print every node and guard of long graphs too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of tables: an object, with --compare a list.")
+    ] = False,
 ) -> None:
     """Capture the graphs of a model: operations, shapes, graph breaks and why, guards.
 
@@ -89,7 +91,8 @@ def extract(
         if model == COMPARE:
             if method or save_graph or draw:
                 raise ValueError("--model compare shows all methods and several models: leave out --method and files.")
-            outcomes = compare_methods(target)
+            with prints_to_stderr(as_json):
+                outcomes = compare_methods(target)
             if as_json:
                 _print_json(methods_document(outcomes))
             else:
@@ -102,12 +105,13 @@ def extract(
             raise ValueError(f"there is no model {model!r}.{hint}")
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".html", ".dot", ".txt"))
-        chosen = build_to_run(model, target, inputs, trust=trust)
-        with Console(stderr=True).status(f"capturing {model}"):
-            captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
-        written = _draw(captured, draw, model) if draw else []
-        written += save_standalone(captured, save_graph) if save_graph else ()
-        costs = analyze_model(model, inputs=inputs, trust=trust) if analyze else None
+        with prints_to_stderr(as_json):
+            chosen = build_to_run(model, target, inputs, trust=trust)
+            with Console(stderr=True).status(f"capturing {model}"):
+                captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
+            written = _draw(captured, draw, model) if draw else []
+            written += save_standalone(captured, save_graph) if save_graph else ()
+            costs = analyze_model(model, inputs=inputs, trust=trust) if analyze else None
     except (CaptureError, PictureError) as error:
         raise _refuse(error, FAILED) from error
     except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
@@ -115,9 +119,10 @@ def extract(
 
     if as_json:
         told = document(captured, model, str(target), written)
+        told["caveats"] += chosen.caveats
         _print_json(told | {"costs": comparison_document({model: costs})[0]} if costs else told)
     else:
-        show(captured, chosen.description, written, console, show_all=show_all)
+        show(captured, " ".join([chosen.description, *chosen.caveats]), written, console, show_all=show_all)
         if costs:
             structure = structure_of(costs)
             print_tables([costs_table(costs, "module"), stage_table(structure), *block_tables(structure)])
@@ -129,7 +134,8 @@ def _compare_models(names: str, as_json: bool) -> None:
     from fxopt_workbench.structure import structure_of
     from fxopt_workbench.tables import print_tables
 
-    analyses = {name.strip(): analyze_model(name.strip()) for name in names.split(",") if name.strip()}
+    with prints_to_stderr(as_json):
+        analyses = {name: analyze_model(name) for name in split_names(names, "model")}
     if as_json:
         _print_json(comparison_document(analyses))
     else:

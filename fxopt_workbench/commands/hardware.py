@@ -18,7 +18,7 @@ CANNOT = 2
 hardware = typer.Typer(no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default, the best one here.")]
 
 
 @hardware.callback()

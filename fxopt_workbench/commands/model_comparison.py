@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fxopt_core.costs import Analysis
     from fxopt_workbench.tables import Table
+    from fxopt_workbench.zoo import ZooModel
 
 
 def analyze_model(
@@ -25,13 +26,20 @@ def analyze_model(
         ValueError: there is no such model, or its sizes depend on data.
         CaptureError: it cannot be captured.
     """
+    return build_and_analyze(name, dtype, inputs, trust=trust)[1]
+
+
+def build_and_analyze(
+    name: str, dtype: str = "float32", inputs: Sequence[str] | None = None, *, trust: bool = False
+) -> tuple[ZooModel, Analysis]:
+    """The model, built without weights, and its costs; takes and raises what `analyze_model` does."""
     import torch
 
     from fxopt_workbench import zoo
     from fxopt_workbench.structure.model_costs import analyze
 
     chosen = zoo.build(name, "meta", getattr(torch, dtype), inputs=inputs or (), trust=trust)
-    return analyze(chosen.model, chosen.example_inputs)
+    return chosen, analyze(chosen.model, chosen.example_inputs)
 
 
 def comparison(analyses: dict[str, Analysis]) -> Table:

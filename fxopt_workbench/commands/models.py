@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fxopt_workbench.zoo import ZooModel
 
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; by default, the best one here.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", help="For a model in a file, once for each argument: 1,3,224,224 or int64:2,16."),
@@ -31,7 +31,12 @@ COPIES = 2
 
 
 def build_to_run(
-    name: str, device: torch.device, inputs: Sequence[str] | None = None, *, trust: bool = False
+    name: str,
+    device: torch.device,
+    inputs: Sequence[str] | None = None,
+    *,
+    trust: bool = False,
+    keep_mode: bool = False,
 ) -> ZooModel:
     """A model to capture and run.
 
@@ -40,6 +45,7 @@ def build_to_run(
         device: where it shall run.
         inputs: for a model in a file.
         trust: for a model in a file.
+        keep_mode: for one's own model.
 
     Raises:
         ModelTooLargeError: the device has no room for its weights and a copy; nothing was allocated.
@@ -57,7 +63,19 @@ def build_to_run(
                 f"{name} needs at least {format_bytes(needed)} to be captured and run; {device} has "
                 f"{format_bytes(there)}. fxopt analyze --model {name} says what it costs without running it."
             )
-    return zoo.build(name, device, inputs=inputs or (), trust=trust)
+    return zoo.build(name, device, inputs=inputs or (), trust=trust, keep_mode=keep_mode)
+
+
+def split_names(given: str, kind: str) -> list[str]:
+    """The names in a list with commas.
+
+    Raises:
+        ValueError: there is none.
+    """
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"{given!r} does not name any {kind}; expected names with commas between them.")
+    return names
 
 
 def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str]:
@@ -68,13 +86,11 @@ def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str
     """
     if given is None:
         return list(known)
-    names = [name.strip() for name in given.split(",") if name.strip()]
+    names = split_names(given, kind)
     for name in names:
         if name not in known:
             more = "…" if len(known) > MOST_LISTED else ""
             listed = f"They are {', '.join(known[:MOST_LISTED])}{more}"
             hint = did_you_mean(name, known, most=3).strip() or listed
             raise ValueError(f"there is no {kind} {name!r}. {hint}")
-    if not names:
-        raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")
     return list(dict.fromkeys(names))

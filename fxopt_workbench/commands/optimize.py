@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,7 @@ import typer
 from rich.console import Console
 
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
-from fxopt_workbench.commands.output import check_file
+from fxopt_workbench.commands.output import check_file, check_folder, prints_to_stderr
 from fxopt_workbench.files import replacing
 from fxopt_workbench.tables import output_console, print_tables
 
@@ -24,15 +26,24 @@ CANNOT = 2
 REFUSED = 1
 """Exit code when the model cannot be captured, a comparison with it had a rewrite taken back, or a pass failed."""
 
+TRAINING = "training"
+"""The preset for which one's own model stays in the mode in which it comes."""
+
 
 def optimize(
     model: Annotated[
         str, typer.Option(help="A model of the zoo, your own as module:factory, or a file: .pt2, TorchScript, .pt.")
     ],
-    preset: Annotated[str | None, typer.Option(help="inference, training or exact.", show_default="inference")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="inference, training or exact. Your own model is set to evaluation mode, except for training.",
+            show_default="inference",
+        ),
+    ] = None,
     passes: Annotated[str | None, typer.Option(help="Instead of a preset: names of passes, with commas.")] = None,
     memory_budget: Annotated[
-        float | None, typer.Option(help="Of the pass recomputation: the share of a training step's peak to keep to.")
+        float | None, typer.Option(help="For the pass recomputation: the share of a training step's peak to keep to.")
     ] = None,
     dynamic: Annotated[
         bool, typer.Option("--dynamic", help="Let sizes of the inputs vary; otherwise they are those of the example.")
@@ -77,41 +88,45 @@ def optimize(
 
     progress = Console(stderr=True)
     try:
-        if preset is not None and passes is not None:
-            raise ValueError("--preset and --passes say the same thing: leave one of them out.")
-        if preset is not None:
-            chosen_names("preset", preset, list(PRESETS))
-        names = preset or "inference" if passes is None else chosen_names("pass", passes, pass_names())
-        check_file(save_graph, (".py",))
-        check_file(draw, (".svg", ".html"))
-        check_file(draw_engines, (".svg", ".txt"))
-        runs_on = _engine(engine, engine_seconds, save_engine, draw_engines)
-        chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
-        with progress.status(f"optimising {model}"):
-            optimizer = GraphOptimizer(chosen.model, chosen.example_inputs, dynamic=dynamic or None)
-            options: dict[str, Any] = {} if memory_budget is None else {"memory_budget": memory_budget}
-            result = optimizer.optimize(names, engine=runs_on, **options)
-        report, timed = result.report, None
-        if save_graph is not None and len(report.graphs) > 1:
-            raise CaptureError(
-                report.method,
-                f"{model} takes {len(report.graphs)} graphs with Python code between them; --save-graph writes one.",
-                "leave --save-graph out.",
-            )
-        written = _draw(report, draw, model) if draw else []
-        if save_graph is not None:
-            # For export, operators that only this package has are torch's own again.
-            written += save_standalone(
-                capture(result.module, chosen.example_inputs, "export", dynamic=dynamic or None), save_graph
-            )
-        decision: Any = report.engine
-        if save_engine is not None:
-            written.append(decision.save(save_engine))
-        if draw_engines is not None:
-            written.append(decision.draw(draw_engines))
-        if benchmark:
-            with progress.status(f"timing {model}"):
-                timed = optimizer.benchmark()
+        with prints_to_stderr(as_json):
+            if preset is not None and passes is not None:
+                raise ValueError("--preset and --passes say the same thing: leave one of them out.")
+            if preset is not None:
+                chosen_names("preset", preset, list(PRESETS))
+            names = preset or "inference" if passes is None else chosen_names("pass", passes, pass_names())
+            check_file(save_graph, (".py",))
+            check_file(draw, (".svg", ".html"))
+            check_file(draw_engines, (".svg", ".txt"))
+            check_folder(save_engine)
+            _check_budget(memory_budget, PRESETS.get(names, ()) if isinstance(names, str) else names)
+            runs_on = _engine(engine, engine_seconds, save_engine, draw_engines)
+            chosen = build_to_run(model, choose_device(device), inputs, trust=trust, keep_mode=preset == TRAINING)
+            with progress.status(f"optimising {model}"):
+                optimizer = GraphOptimizer(chosen.model, chosen.example_inputs, dynamic=dynamic or None)
+                options: dict[str, Any] = {} if memory_budget is None else {"memory_budget": memory_budget}
+                result = optimizer.optimize(names, engine=runs_on, **options)
+            report, timed = result.report, None
+            if save_graph is not None and len(report.graphs) > 1:
+                raise CaptureError(
+                    report.method,
+                    f"{model} takes {len(report.graphs)} graphs with Python code between them, "
+                    "and --save-graph writes one.",
+                    "leave --save-graph out.",
+                )
+            written = _draw(report, draw, model) if draw else []
+            if save_graph is not None:
+                # For export, operators that only this package has are torch's own again.
+                written += save_standalone(
+                    capture(result.module, chosen.example_inputs, "export", dynamic=dynamic or None), save_graph
+                )
+            decision: Any = report.engine
+            if save_engine is not None:
+                written.append(decision.save(save_engine))
+            if draw_engines is not None:
+                written.append(decision.draw(draw_engines))
+            if benchmark:
+                with progress.status(f"timing {model}"):
+                    timed = optimizer.benchmark()
     except (CaptureError, VerificationError, PictureError) as error:
         raise _refuse(error, REFUSED) from error
     except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
@@ -121,18 +136,38 @@ def optimize(
         document: dict[str, Any] = {
             "model": model,
             **report.as_json(),
+            "caveats": [*chosen.caveats, *report.caveats],
             "benchmark": timed and timed.as_json(),
             "written": [str(path) for path in written],
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         console = output_console()
-        console.print(chosen.description)
+        console.print(" ".join([chosen.description, *chosen.caveats]))
         print_tables([*tables(report), *(tables(timed) if timed is not None else ())])
         if written:
             console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
     if report.refused:
         raise typer.Exit(REFUSED)
+
+
+def _check_budget(budget: float | None, passes: Sequence[str]) -> None:
+    """See that there is a pass for a memory budget.
+
+    Raises:
+        ValueError: there is none.
+    """
+    from fxopt_core.passes import make_pass, pass_names
+
+    def takes(name: str) -> bool:
+        return "memory_budget" in inspect.signature(type(make_pass(name))).parameters
+
+    if budget is not None and not any(map(takes, passes)):
+        there = " and ".join(filter(takes, pass_names()))
+        raise ValueError(
+            f"--memory-budget {budget:g} is for {there} only, which you did not choose: say --passes recomputation or, "
+            "with other passes, --passes dead_code,recomputation."
+        )
 
 
 def _engine(name: str | None, seconds: float | None, save: Path | None, draw: Path | None) -> Any:

@@ -48,8 +48,8 @@ class ScriptGraph(CapturedGraph):
         """
         raise CaptureError(
             self.method,
-            "it gives a TorchScript graph, which is no FX graph: it can be counted and printed, not drawn, saved as "
-            "Python or optimized here.",
+            "it gives a TorchScript graph, which is not an FX graph: it can be counted and printed, not drawn, saved "
+            "as Python or optimized here.",
             'captured.partitions[0].script.save(path) writes its own format; method="export" gives an FX graph.',
         )
 

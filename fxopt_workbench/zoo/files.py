@@ -1,5 +1,7 @@
 """A model in a file: a program of `torch.export`, TorchScript, or, where the file is trusted, a pickled module.
 
+An exported program has the mode of its export, TorchScript is set to evaluation mode, a module comes as it was pickled.
+
 Unpickling runs what a file says, so nothing is unpickled beyond tensors unless the caller trusts the file. A program of
 `torch.export` is read by torch with pickle, `getattr` and `sympify`, and a graph may call operators that write files;
 so an untrusted one is looked through first, and read with tensors only.
@@ -8,19 +10,24 @@ so an untrusted one is looked through first, and read with tensors only.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from fxopt_core.suggestions import did_you_mean
+from fxopt_workbench.quiet import without_logs
 from fxopt_workbench.zoo import own
 from fxopt_workbench.zoo.recipe import ExampleInputs
 
@@ -77,7 +84,7 @@ def load(path: Path, inputs: Sequence[str] = (), *, trust: bool = False) -> tupl
         return _pickled(path, given, trust)
     if path.suffix == ".safetensors":
         raise ModelFileError(_only_tensors(path, "tensors"))
-    raise ModelFileError(f"{path} is no file of a model that torch can read; expected {KINDS}.")
+    raise ModelFileError(f"{path} does not hold a model that torch can read; expected {KINDS}.")
 
 
 def _exported(
@@ -95,7 +102,59 @@ def _exported(
     args, kwargs = program.example_inputs or ((), {})
     if not given and args and kwargs:
         raise ModelFileError(f"{path} was exported with positional and named inputs; give --input for each of them.")
+    if given:
+        _check_inputs(path, program, given)
     return program.module(), given or _required(path, args or kwargs)
+
+
+def _check_inputs(path: Path, program: torch.export.ExportedProgram, given: Sequence[torch.Tensor]) -> None:
+    """See that inputs fit what a program was exported for.
+
+    Raises:
+        ModelFileError: with what was expected.
+    """
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    wanted = [values.get(name) for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    tensors = [value for value in wanted if isinstance(value, torch.Tensor)]
+    if len(tensors) != len(program.graph_signature.user_inputs):
+        return  # it takes something else too, such as a number: the call itself will say
+    ranges, sizes = program.range_constraints, dict[Any, int]()
+    expected = " ".join(f"--input {_as_option(value)}" for value in tensors)
+    symbols = {symbol for value in tensors for symbol in free_symbols(value.shape)}
+    for symbol in sorted(symbols & ranges.keys(), key=str):
+        expected += f", {symbol} from {ranges[symbol].lower} to {ranges[symbol].upper}"
+    if len(given) != len(tensors):
+        raise ModelFileError(f"{path} was exported for {expected}; --input was given {_times(len(given))}.")
+    for value, tensor in zip(tensors, given, strict=True):
+        fits = value.dtype == tensor.dtype and value.dim() == tensor.dim()
+        if not fits or not all(map(partial(_fits, ranges, sizes), value.shape, tensor.shape)):
+            raise ModelFileError(
+                f"--input {_as_option(tensor)} does not fit {path}, which was exported for {expected}."
+            )
+
+
+def _as_option(tensor: torch.Tensor) -> str:
+    """A tensor's dtype and sizes in the form of `--input`; a size that may vary by its name."""
+    dtype = "" if tensor.dtype == torch.float32 else f"{str(tensor.dtype).removeprefix('torch.')}:"
+    return dtype + ",".join(map(str, tensor.shape))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _fits(ranges: Mapping[Any, Any], sizes: dict[Any, int], size: int | torch.SymInt, found: int) -> bool:
+    """Whether a size is one that a program was exported for; `sizes` holds those of symbols met so far."""
+    if isinstance(size, int):
+        return size == found
+    expression = size.node.expr
+    if expression.is_Symbol:
+        known = ranges.get(expression)
+        within = known is None or bool(known.lower <= found <= known.upper)
+        return within and sizes.setdefault(expression, found) == found
+    if not expression.free_symbols <= sizes.keys():
+        return True  # of symbols that no input has alone; the call itself will say
+    return bool(expression.subs(sizes) == found)
 
 
 def _look_through(path: Path, entries: list[str]) -> None:
@@ -152,10 +211,14 @@ def _scripted(
         raise ModelFileError(_needs_trust(path, f"it calls {found[0]!r}"))
     _required(path, given)
     try:
-        script = torch.jit.load(path, map_location="cpu").eval()
-        # The converter does not notice inputs that do not fit before it is in the middle of its work.
-        script(*given)
-        module = TS2EPConverter(script, given, {}).convert().module()
+        with _without_what_torch_says_of_itself():
+            script = torch.jit.load(path, map_location="cpu").eval()
+            _check_number(path, script, len(given))
+            # The converter does not notice inputs that do not fit before it is in the middle of its work.
+            script(*given)
+            module = TS2EPConverter(script, given, {}).convert().module()
+    except ModelFileError:
+        raise
     except Exception as error:  # the converter raises what it likes for what it does not know
         raise ModelFileError(
             f"{path} is TorchScript that torch cannot run or convert into a graph for these inputs: {_in_short(error)}."
@@ -169,6 +232,32 @@ def _scripted(
     return module, given
 
 
+@contextmanager
+def _without_what_torch_says_of_itself() -> Iterator[None]:
+    """Leave out that TorchScript is deprecated, and what the converter does with it: nobody can change that here."""
+    with warnings.catch_warnings(), without_logs("torch._export.non_strict_utils"):
+        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is (deprecated|not supported)", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"Manually populate .* into state_dict ExportedProgram", UserWarning)
+        yield
+
+
+def _check_number(path: Path, script: torch.jit.ScriptModule, given: int) -> None:
+    """See that a TorchScript module takes so many positional arguments.
+
+    Raises:
+        ModelFileError: with what it takes.
+    """
+    # The first one is the module itself.
+    forward: Any = script.forward
+    arguments = [one for one in forward.schema.arguments[1:] if not one.kwarg_only]
+    fewest = sum(not one.has_default_value() for one in arguments)
+    if not fewest <= given <= len(arguments):
+        named = ", ".join(f"{one.name}: {one.type}{' (optional)' * one.has_default_value()}" for one in arguments)
+        raise ModelFileError(
+            f"{path} takes {named or 'no inputs'}; --input was given {_times(given)}, expected once for each."
+        )
+
+
 def _pickled(path: Path, given: tuple[torch.Tensor, ...], trust: bool) -> tuple[nn.Module, ExampleInputs]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=not trust)
@@ -177,12 +266,12 @@ def _pickled(path: Path, given: tuple[torch.Tensor, ...], trust: bool) -> tuple[
             raise ModelFileError(_needs_trust(path, "it is unpickled by running what it says")) from error
         raise ModelFileError(f"{path} cannot be unpickled: {_in_short(error)}.") from error
     if isinstance(content, nn.Module):
-        return content.eval(), _required(path, given)
+        return content, _required(path, given)
     if isinstance(content, Mapping):
         raise ModelFileError(_only_tensors(path, f"a dictionary of {len(content)} entries, such as a state_dict,"))
     if isinstance(content, tuple):
         model, inputs = own.checked(f"{path} holds", content)
-        return model.eval(), given or inputs
+        return model, given or inputs
     raise ModelFileError(f"{path} holds a {type(content).__name__}; expected {KINDS}.")
 
 
@@ -202,7 +291,17 @@ def _drawn(text: str) -> torch.Tensor:
         raise ModelFileError(f"--input {text}: expected sizes, such as 1,3,224,224, after a dtype such as int64:2,16.")
     shape = [int(size) for size in sizes.split(",") if size]
     dtype = dtype or torch.float32
-    return torch.randn(shape, dtype=dtype) if dtype.is_floating_point else torch.randint(0, 2, shape).to(dtype)
+    # Numbers of 64 bits are drawn for every dtype that is not a floating-point one.
+    needed = math.prod(shape) * (dtype.itemsize if dtype.is_floating_point else 8)
+    if needed > (here := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")):
+        raise ModelFileError(
+            f"--input {text}: a tensor of these sizes needs {needed / 1e9:.3g} GB, and this machine has "
+            f"{here / 1e9:.3g} GB of memory; expected smaller sizes, such as 1,3,224,224."
+        )
+    try:
+        return torch.randn(shape, dtype=dtype) if dtype.is_floating_point else torch.randint(0, 2, shape).to(dtype)
+    except (RuntimeError, TypeError) as error:  # a size beyond 64 bits, or a dtype in which torch draws nothing
+        raise ModelFileError(f"--input {text}: torch cannot make this tensor: {_in_short(error)}.") from error
 
 
 def _needs_trust(path: Path, why: str) -> str:

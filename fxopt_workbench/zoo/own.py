@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import traceback
 from pathlib import Path
@@ -12,6 +13,10 @@ from torch import nn
 
 from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.zoo.recipe import ExampleInputs, Recipe
+
+FACTORY = "a function without arguments that returns (model, example_inputs)"
+MOST_LISTED = 8
+"""How many functions of a module a message lists where none of them is near."""
 
 EXPECTED = (
     "expected a pair (model, example_inputs): a torch.nn.Module, and a tuple of positional arguments or a dictionary "
@@ -35,7 +40,7 @@ def recipe(name: str) -> Recipe:
     """
     module_name, _, factory_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *factory_name.split("."))):
-        raise OwnModelError(f"{name!r} is no module:factory; expected, for example, mypackage.mymodule:build.")
+        raise OwnModelError(f"{name!r} is not of the form module:factory; expected, say, mypackage.mymodule:build.")
     if str(Path.cwd()) not in sys.path:
         # As for `python -m`; an installed command does not look there. What is installed goes first.
         sys.path.append(str(Path.cwd()))
@@ -44,19 +49,19 @@ def recipe(name: str) -> Recipe:
     def build() -> tuple[nn.Module, ExampleInputs]:
         try:
             result = factory()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise OwnModelError(f"the factory {name} failed: {_in_short(error)}.") from error
         return checked(f"the factory {name} returned", result)
 
     documented = (factory.__doc__ or "").strip().splitlines()
-    return Recipe(build, documented[0] if documented else f"Made by {name}.")
+    return Recipe(build, documented[0] if documented else f"Made by {name}.", own=True)
 
 
 def _find(module_name: str, factory_name: str) -> Any:
     importlib.invalidate_caches()
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             raise OwnModelError(
                 f"there is no module {error.name!r}, neither installed nor in the current folder {Path.cwd()}."
@@ -64,15 +69,40 @@ def _find(module_name: str, factory_name: str) -> Any:
         raise OwnModelError(f"the module {module_name} cannot be imported: {_in_short(error)}.") from error
     for part in factory_name.split("."):
         if not hasattr(found, part):
-            hint = did_you_mean(part, dir(found), most=1)
-            raise OwnModelError(f"the module {module_name} has no {factory_name!r}.{hint}")
+            raise OwnModelError(
+                f"the module {module_name} has no {factory_name!r}; expected the name of {FACTORY}."
+                f"{did_you_mean(part, dir(found), most=1) or _functions_of(found)}"
+            )
         found = getattr(found, part)
     if not callable(found) or isinstance(found, nn.Module):
+        raise OwnModelError(f"{module_name}:{factory_name} is of the type {type(found).__name__}; expected {FACTORY}.")
+    if needed := _needed_by(found):
         raise OwnModelError(
-            f"{module_name}:{factory_name} is of the type {type(found).__name__}; expected a function without "
-            "arguments that returns (model, example_inputs)."
+            f"the factory {module_name}:{factory_name} needs {' and '.join(map(repr, needed))}; expected {FACTORY}. "
+            "Write one that calls it with what it needs."
         )
     return found
+
+
+def _functions_of(module: Any) -> str:
+    """A sentence that lists the functions which a module defines itself; nothing where it defines none."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == getattr(module, "__name__", None) and name[0] != "_"
+    ]
+    more = ", …" if len(names) > MOST_LISTED else ""
+    return f" Its functions are {', '.join(names[:MOST_LISTED])}{more}." if names else ""
+
+
+def _needed_by(factory: Any) -> list[str]:
+    """The names of the arguments without which a factory cannot be called."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:  # some of what is written in C does not say
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in optional]
 
 
 def checked(who: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
@@ -99,10 +129,11 @@ def checked(who: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
     raise OwnModelError(f"{who} {wrong}; {EXPECTED}.")
 
 
-def _in_short(error: Exception) -> str:
+def _in_short(error: BaseException) -> str:
     """Kind, message and place of an error in one line."""
     said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-    if isinstance(error, SyntaxError):
-        return said  # it names the place itself
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{said} ({Path(last.filename).name}, line {last.lineno})"
+    # Of our own lines none is to blame.
+    places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    if isinstance(error, SyntaxError) or not places:
+        return said  # a syntax error names the place itself
+    return f"{said} ({Path(places[-1].filename).name}, line {places[-1].lineno})"

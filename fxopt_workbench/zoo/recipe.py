@@ -26,10 +26,12 @@ class Recipe:
         build: makes it.
         description: what it is and what it is good for, in a sentence.
         size: how large it is.
-        ready: whether it is made with values and in evaluation mode, which exported modules refuse to be asked for.
+        ready: whether it is made with values, also for the device `meta`.
+        own: whether it is somebody's own, which comes in a mode of their choice.
     """
 
     build: Builder
     description: str
     size: SizeName = "tiny"
     ready: bool = False
+    own: bool = False

@@ -36,14 +36,22 @@ class ZooModel:
     """A model to try things on.
 
     Attributes:
-        model: in evaluation mode, on the device asked for.
+        model: on the device asked for, in evaluation mode unless it is one's own and was to keep its mode.
         example_inputs: a tuple of positional arguments or a dictionary of keyword arguments, on that device.
         description: what it is and what it is good for, in a sentence.
+        caveats: what was done to it that its owner should know, in sentences.
     """
 
     model: nn.Module
     example_inputs: ExampleInputs
     description: str
+    caveats: tuple[str, ...] = ()
+
+
+SWITCHED = (
+    "The model came in training mode and runs in evaluation mode here; fxopt optimize --preset training keeps the mode "
+    "that it comes in."
+)
 
 
 class UnknownModelError(ValueError):
@@ -81,6 +89,7 @@ def build(
     *,
     inputs: Sequence[str] = (),
     trust: bool = False,
+    keep_mode: bool = False,
 ) -> ZooModel:
     """Build a model and example inputs.
 
@@ -95,6 +104,7 @@ def build(
         seed: of weights and inputs.
         inputs: sizes of example inputs of a model in a file, such as `1,3,224,224` or `int64:2,16`.
         trust: whether code in a file may run.
+        keep_mode: leave a model of one's own in the mode, training or evaluation, in which it comes.
 
     Raises:
         UnknownModelError: no such name; the message offers near ones.
@@ -121,21 +131,36 @@ def build(
         return tensor.to(target, dtype if tensor.is_floating_point() else None)
 
     moved = tree_map_only(torch.Tensor, move, example_inputs)
-    return ZooModel((model if recipe.ready else model.eval()).to(target, dtype), moved, recipe.description)
+    switched = not (recipe.own and keep_mode) and _evaluation_mode(model)
+    caveats = (SWITCHED,) if switched and recipe.own else ()
+    return ZooModel(model.to(target, dtype), moved, recipe.description, caveats)
+
+
+def _evaluation_mode(model: nn.Module) -> bool:
+    """Set a model to evaluation mode; whether that changed anything."""
+    if not any(module.training for module in model.modules()):
+        return False
+    try:
+        model.eval()
+    except NotImplementedError:  # exported modules have the mode of their export, and say so
+        return False
+    return True
 
 
 def _recipe(name: str, inputs: Sequence[str], trust: bool) -> Recipe:
     if name in RECIPES and not (inputs or trust):
         return RECIPES[name]
     if files.names_a_file(name):
-        return Recipe(partial(files.load, Path(name), inputs, trust=trust), f"From the file {name}.", ready=True)
+        return Recipe(
+            partial(files.load, Path(name), inputs, trust=trust), f"From the file {name}.", ready=True, own=True
+        )
     if inputs or trust:
-        raise UnknownModelError(f"{name!r} is no file; --input and --trust are for models in files.")
+        raise UnknownModelError(f"{name!r} is not a file; --input and --trust are for models in files.")
     if ":" in name:
         return own.recipe(name)
     hint = did_you_mean(name, RECIPES)
     raise UnknownModelError(
-        f"there is no model {name!r} in the zoo.{hint} The models are {', '.join(RECIPES)}; your own is given as "
+        f"there is no model {name!r} in the zoo.{hint} The models are {', '.join(RECIPES)}; name your own as "
         "module:factory, or as a file."
     )
 

@@ -111,7 +111,7 @@ def folder(file: Path) -> None:
 SPOILT: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "noise": (noise, ("damaged", "put a copy of it back")),
     "truncated": (truncated, ("damaged", "put a copy of it back")),
-    "text": (text, ("this is no gradebook", "put a copy of it back")),
+    "text": (text, ("this is not a gradebook", "put a copy of it back")),
     "another program's": (another_program, ("another program's database", "moz_places", "--database")),
     "older": (changed("UPDATE alembic_version SET version_num = '50a4d84c131a'"), ("older", "nbgrader db upgrade")),
     "of no version": (changed("DROP TABLE alembic_version"), ("older", "nbgrader db upgrade")),

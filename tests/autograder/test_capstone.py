@@ -358,7 +358,7 @@ def test_results_are_signed_and_a_line_that_somebody_edited_is_refused(
     shown = CliRunner().invoke(app, ["leaderboard", "--results", str(file), "--json"])
     assert [row["rank"] for row in json.loads(shown.stdout)[0]["entries"]] == [1, 2]
     file.write_text("{}\n")
-    with pytest.raises(LeaderboardError, match="line 1 is no result"):
+    with pytest.raises(LeaderboardError, match="line 1 is not a result"):
         read_results(file, "secret")
 
 

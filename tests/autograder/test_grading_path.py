@@ -276,7 +276,7 @@ def test_without_bubblewrap_it_works_and_warns(classroom: Classroom, tmp_path: P
     programs.mkdir()
     finished = fxopt(classroom, "grade", PATH=str(programs))
     assert finished.returncode == 0, finished.stderr
-    assert "Warning: bubblewrap is not here" in finished.stdout
+    assert "Warning: bubblewrap is not installed" in finished.stdout
     recorded = json.loads(nbgrader_plugin.outcome_file(classroom.course, "me", DAY, TASK.notebook).read_text())
     assert recorded["sandboxed"] is False
     assert score(classroom, "me") == POINTS

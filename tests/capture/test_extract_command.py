@@ -182,7 +182,7 @@ def test_a_torchscript_graph_is_printed_and_not_drawn(tmp_path):
     assert "On mirrored values the graph is wrong" in result.output
     drawn = extract("--model", "control", "--method", "jit.trace", "--draw", tmp_path / "out.svg")
     assert drawn.exit_code == 1
-    assert "no FX graph" in drawn.stderr
+    assert "not an FX graph" in drawn.stderr
     assert (
         json.loads(extract("--model", "control", "--method", "jit.trace", "--json").stdout)["graphs"][0]["nodes"] == []
     )

@@ -207,3 +207,8 @@ def test_symbolic_trace_refuses_results_whose_class_it_would_change(kind):
     if kind is not Pair:  # which no pytree knows
         assert type(capture(model, (torch.ones(3),), "export").run(torch.ones(3))) is kind
     assert type(capture(lambda x: {"y": x * 2}, (torch.ones(3),), "symbolic_trace").run(torch.ones(3))) is dict
+
+
+@pytest.mark.parametrize(("failure", "said"), [("no x", "no x."), ("no x.", "no x."), ("which x?", "which x?")])
+def test_what_failed_is_a_sentence_before_the_advice(failure, said):
+    assert str(CaptureError("export", failure, "ask.")) == f'capture(method="export") failed: {said} Try this: ask.'

@@ -39,7 +39,7 @@ def test_operations_are_counted_in_the_torchscript_graph(method, operations):
 def test_a_torchscript_graph_is_never_taken_for_an_fx_graph(method, tmp_path):
     captured = capture(Halves(), (torch.ones(2, 4),), method)
     for use in (lambda: captured.graphs, lambda: save_standalone(captured, tmp_path / "graph.py")):
-        with pytest.raises(CaptureError, match="TorchScript graph, which is no FX graph") as raised:
+        with pytest.raises(CaptureError, match="TorchScript graph, which is not an FX graph") as raised:
             use()
         assert raised.value.method == method
         assert "script.save" in raised.value.advice

@@ -116,7 +116,7 @@ def test_nobody_hands_in_for_another(classroom: Classroom, exchange: Path) -> No
     nbformat.write(classroom.answered(BLANK), inbound(exchange, "x;y") / NAME)
     said = run_step(classroom.course, "collect", DAY)
     assert any("claims to be from victim but belongs to" in line for line in said)
-    assert any("is no name of a student" in line for line in said)
+    assert any("cannot be a student's name" in line for line in said)
     assert not (classroom.course.submitted / "victim").exists()
     assert not (classroom.course.submitted / "x;y").exists()
 

@@ -56,5 +56,22 @@ def test_names_are_chosen_from_what_is_known():
         chosen_names("pass", "fold", ["folds", "other"])
     with pytest.raises(ValueError, match=r"They are 0, 1, .*, 11…"):
         chosen_names("pass", "none", [str(number) for number in range(20)])
-    with pytest.raises(ValueError, match="names no pass"):
+    with pytest.raises(ValueError, match="does not name any pass"):
         chosen_names("pass", ",", ["a"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["analyze", "--model", "simple", "--compare", ","],
+        ["analyze", "--model", "simple", "--hardware", " "],
+        ["analyze", "--model", "simple", "--compare", ""],
+        ["extract", "--compare", ","],
+    ],
+    ids=" ".join,
+)
+def test_a_list_without_names_is_refused(arguments):
+    answer = CliRunner().invoke(app, arguments)
+    assert answer.exit_code == 2
+    assert "expected names with commas between them" in answer.stderr
+    assert answer.stdout == ""

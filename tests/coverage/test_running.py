@@ -299,7 +299,7 @@ def test_results_of_other_versions_are_refused(tmp_path):
     with pytest.raises(ResultsError, match="was measured with"):
         Results(tmp_path, VERSIONS | {"torch": "3"})
     (tmp_path / RESULTS_FILE).write_text("something else\n")
-    with pytest.raises(ResultsError, match="no file of coverage results"):
+    with pytest.raises(ResultsError, match="is not a file of coverage results"):
         Results(tmp_path, VERSIONS)
 
 
@@ -387,7 +387,7 @@ def run(*arguments):
     ("arguments", "message"),
     [
         (("--types", "brt"), "there is no model type 'brt'. Did you mean 'bert"),
-        (("--types", ","), "names no model type"),
+        (("--types", ","), "does not name any model type"),
         (("--methods", "exprt"), "there is no method 'exprt'. Did you mean 'export"),
         (("--methods", "scripted_methods:nothing"), "nothing"),
         (("--methods", "no_such_module:capture"), "no_such_module"),
@@ -397,6 +397,13 @@ def test_bad_input_is_named(arguments, message, tmp_path):
     result = run(*arguments, "--out", tmp_path)
     assert result.exit_code == 2
     assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_for_results_is_not_made_where_nothing_is(tmp_path):
+    result = run("--types", "bert", "--methods", "eager", "--out", tmp_path / "absent" / "out")
+    assert result.exit_code == 2
+    assert "absent does not exist; create it first." in result.output
     assert not list(tmp_path.iterdir())
 
 

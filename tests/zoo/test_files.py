@@ -70,9 +70,48 @@ def test_sizes_of_ones_own_replace_the_inputs_and_are_checked_against_the_ranges
     path = exported(model, tmp_path / "m.pt2", dynamic_shapes={"x": {0: rows}})
     chosen = zoo.build(str(path), "cpu", inputs=["7,3"])
     assert torch.equal(chosen.model(*chosen.example_inputs), model(*chosen.example_inputs))
-    too_many = zoo.build(str(path), "cpu", inputs=["70,3"])
-    with pytest.raises(AssertionError, match="9"):
-        too_many.model(*too_many.example_inputs)
+    for inputs, said in (
+        (["70,3"], r"--input 70,3 does not fit .*m\.pt2, which was exported for --input s\d+,3, s\d+ from 2 to 9\.$"),
+        (["7,4"], "--input 7,4 does not fit"),
+        (["7"], "--input 7 does not fit"),
+        (["int64:7,3"], "--input int64:7,3 does not fit"),
+        (["7,3", "7,3"], r"m\.pt2 was exported for --input s.*; --input was given 2 times\.$"),
+    ):
+        with pytest.raises(zoo.ModelFileError, match=said):
+            zoo.build(str(path), "cpu", inputs=inputs)
+
+
+def test_a_size_that_follows_from_another_is_checked(tmp_path):
+    class Doubled(nn.Module):
+        def forward(self, x, y):
+            return x.repeat(2, 1) + y
+
+    rows = torch.export.Dim("rows", min=2, max=9)
+    example = torch.ones(4, 3), torch.ones(8, 3)
+    program = torch.export.export(Doubled(), example, dynamic_shapes={"x": {0: rows}, "y": {0: 2 * rows}})
+    torch.export.save(program, tmp_path / "m.pt2")
+    chosen = zoo.build(str(tmp_path / "m.pt2"), "cpu", inputs=["5,3", "10,3"])
+    assert chosen.model(*chosen.example_inputs).shape == (10, 3)
+    with pytest.raises(zoo.ModelFileError, match=r"--input 9,3 does not fit .*--input 2\*s\d+,3, s\d+ from 2 to 9"):
+        zoo.build(str(tmp_path / "m.pt2"), "cpu", inputs=["4,3", "9,3"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ("99999999,3,9999,9999", r"needs 1\.2e\+08 GB, and this machine has .* GB of memory; expected smaller sizes"),
+        ("99999999999999999999,3", "GB of memory; expected smaller sizes"),
+        ("int64:99999999999999999999,0", "torch cannot make this tensor"),
+        ("bits8:3", "torch cannot make this tensor"),
+        ("-1,3", "expected sizes"),
+        ("2.5,3", "expected sizes"),
+        ("float33:2,3", "expected sizes"),
+    ],
+)
+def test_sizes_that_no_tensor_has_are_refused(tmp_path, model, sizes, said):
+    path = str(exported(model, tmp_path / "m.pt2"))
+    with pytest.raises(zoo.ModelFileError, match=f"^--input {sizes}: .*{said}"):
+        zoo.build(path, "cpu", inputs=[sizes])
 
 
 @pytest.mark.parametrize("way", ["script", "trace"])
@@ -86,6 +125,37 @@ def test_torchscript_becomes_a_program_with_parameters(tmp_path, model, way):
         zoo.build(str(tmp_path / "m.pt"), "cpu")
     with pytest.raises(zoo.ModelFileError, match=r"these inputs: .*shapes cannot be multiplied"):
         zoo.build(str(tmp_path / "m.pt"), "cpu", inputs=["2,4"])
+    with pytest.raises(zoo.ModelFileError, match=r"m\.pt takes x: Tensor; --input was given 2 times, expected once"):
+        zoo.build(str(tmp_path / "m.pt"), "cpu", inputs=["2,3", "2,3"])
+
+
+def test_loading_torchscript_prints_nothing_of_torch(tmp_path, caplog, recwarn):
+    torch.jit.save(torch.jit.trace(nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5)).eval(), X), tmp_path / "m.pt")
+    recwarn.clear()
+    zoo.build(str(tmp_path / "m.pt"), "cpu", inputs=["1,3"])
+    assert [str(one.message) for one in recwarn] == []
+    assert [one.message for one in caplog.records] == []
+
+
+def test_a_pickled_module_keeps_its_mode_where_that_is_asked_for(tmp_path, model):
+    torch.save(model.train(), tmp_path / "m.pt")
+    switched = zoo.build(str(tmp_path / "m.pt"), "cpu", inputs=["2,3"], trust=True)
+    assert not switched.model.training
+    assert switched.caveats
+    kept = zoo.build(str(tmp_path / "m.pt"), "cpu", inputs=["2,3"], trust=True, keep_mode=True)
+    assert kept.model.training
+    assert not kept.caveats
+
+
+def test_an_exported_module_from_a_factory_has_the_mode_of_its_export(tmp_path, monkeypatch):
+    (tmp_path / "exports_a_model.py").write_text(
+        "import torch\n\ndef build():\n    inputs = (torch.ones(2, 3),)\n"
+        "    return torch.export.export(torch.nn.Linear(3, 5), inputs).module(), inputs\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    chosen = zoo.build("exports_a_model:build", "cpu")
+    assert not chosen.caveats
+    assert chosen.model(*chosen.example_inputs).shape == (2, 5)
 
 
 def test_a_pickled_module_is_loaded_only_when_it_is_trusted(tmp_path, model):
@@ -152,13 +222,13 @@ def test_what_is_no_model_is_refused_by_what_it_is(tmp_path, model):
     (tmp_path / "empty.pt2").touch()
     for name, message in (
         ("weights.pt", "a dictionary of 2 entries, such as a state_dict, and no model"),
-        ("text.pt", "is no file of a model that torch can read"),
-        ("empty.pt2", "is no file of a model that torch can read"),
+        ("text.pt", "does not hold a model that torch can read"),
+        ("empty.pt2", "does not hold a model that torch can read"),
         ("wieghts.pt", r"there is no file .*Did you mean 'weights\.pt'"),
     ):
         with pytest.raises(zoo.ModelFileError, match=message):
             zoo.build(str(tmp_path / name), "cpu")
     with pytest.raises(zoo.ModelFileError, match="expected sizes"):
         zoo.build(str(tmp_path / "text.pt"), "cpu", inputs=["2,x"])
-    with pytest.raises(zoo.UnknownModelError, match="is no file"):
+    with pytest.raises(zoo.UnknownModelError, match="is not a file"):
         zoo.build("simple", "cpu", trust=True)

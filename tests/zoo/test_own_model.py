@@ -54,8 +54,8 @@ def test_a_model_from_a_package_whose_factory_is_an_attribute_and_whose_inputs_h
 @pytest.mark.parametrize(
     ("name", "source", "message"),
     [
-        ("mine:", "", "'mine:' is no module:factory; expected, for example, mypackage.mymodule:build"),
-        ("a/b.py:build", "", "is no module:factory"),
+        ("mine:", "", "'mine:' is not of the form module:factory; expected, say, mypackage.mymodule:build"),
+        ("a/b.py:build", "", "is not of the form module:factory"),
         ("absent_package.deep:build", "", "there is no module 'absent_package', neither installed nor in"),
         ("mine.deep:build", "", "there is no module 'mine.deep'"),
         (
@@ -65,10 +65,27 @@ def test_a_model_from_a_package_whose_factory_is_an_attribute_and_whose_inputs_h
         ),
         ("mine:build", "def broken(:\n", r"mine cannot be imported: SyntaxError: .* \(mine.py, line 4\)\.$"),
         ("mine:build", "1 / 0\n", r"cannot be imported: ZeroDivisionError: division by zero \(mine.py, line 4\)"),
-        ("mine:biuld", "def build(): pass\n", "mine has no 'biuld'. Did you mean 'build'?"),
+        (
+            "mine:biuld",
+            "def build(): pass\n",
+            r"mine has no 'biuld'; expected .*\(model, example_inputs\)\. Did you mean 'build'",
+        ),
+        (
+            "mine:nothing_like_it",
+            "from inspect import signature\ndef _help(): pass\ndef build(): pass\ndef large(): pass\n",
+            r"mine has no 'nothing_like_it'; expected the name of a function .*\. Its functions are build, large\.$",
+        ),
         ("mine:build", "build = 3\n", "is of the type int; expected a function without arguments"),
         ("mine:build", "build = nn.ReLU()\n", "is of the type ReLU; expected a function without arguments"),
-        ("mine:build", "def build(size): pass\n", "mine:build failed: TypeError: .*missing 1 required"),
+        (
+            "mine:build",
+            "def build(size, *more, deep=1): pass\n",
+            "mine:build needs 'size'; expected a function without",
+        ),
+        ("mine:build", "raise SystemExit(2)\n", r"mine cannot be imported: SystemExit: 2 \(mine.py, line 4\)\.$"),
+        ("mine:build", "build = type('F', (), {'__call__': lambda s: nn.no_such})()\n", r"\(mine.py, line 4\)\.$"),
+        ("math:hypot", "", r"the factory math:hypot returned a float; expected"),
+        ("builtins:iter", "", r"the factory builtins:iter failed: TypeError: [^()]*\.$"),
         ("mine:build", "def build():\n    return 1 / 0\n", r"ZeroDivisionError: division by zero \(mine.py, line 5\)"),
         ("mine:build", "def build():\n    return nn.ReLU()\n", "returned a ReLU; expected a pair"),
         ("mine:build", "def build():\n    return 1, 2, 3\n", "returned a tuple of 3; expected a pair"),

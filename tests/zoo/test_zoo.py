@@ -167,7 +167,7 @@ def test_an_unknown_name_offers_near_ones():
         zoo.build("controll")
     with pytest.raises(
         ValueError,
-        match=r"The models are simple, control, loops, .*; your own is given as module:factory, or as a file",
+        match=r"The models are simple, control, loops, .*; name your own as module:factory, or as a file",
     ):
         zoo.build("alexnet")
 

@@ -130,7 +130,7 @@ class Results:
             measured = header["versions"]
         except (ValueError, TypeError, KeyError) as error:
             raise ResultsError(
-                f"{self.path} is no file of coverage results ({error}); choose another --out."
+                f"{self.path} is not a file of coverage results ({error}); choose another --out."
             ) from error
         if measured != versions:
             raise ResultsError(f"{self.path} was measured with {measured}, here is {versions}; choose another --out.")
