@@ -19,18 +19,24 @@ GOAL = 8_000
 MOST = {
     "(top)": 226,
     "benchmark": 296,
-    # 144 more for what was read or lost without a word: a tensor's text and the steps of single rows, settings of torch,
-    # backward passes of the model's own, modes that a failed call leaves on; and 53 of these watch what was folded.
-    "capture": 2484,
-    "costs": 439,
-    # 10 more for a dense rewrite that is an eighth faster: what every match does is written out.
-    "graphs": 2179,
-    "optimizer": 584,
+    # 144 more for what was read or lost without a word: a tensor's text, the steps of single rows, settings of torch,
+    # backward passes of the model's own, modes that a failed call leaves on; and 53 of these watch what was folded. 8 to
+    # see whether the model itself agrees with itself.
+    "capture": 2492,
+    # 26 more to count the rows that an operator looks up or writes, and not the whole table.
+    "costs": 465,
+    # 10 more for a dense rewrite that is an eighth faster: what every match does is written out. 8 to tell what a pass
+    # did that its log does not say.
+    "graphs": 2187,
+    # 28 more to take out a pass that changes the graph past the editor, and to mark FLOPs that nobody knows.
+    "optimizer": 612,
     # 8 more since a pass runs with the collector paused, and for checks that were missing: 17 since of two equal views
     # one may be given another shape, 14 since what stands for a view may be handed on as it is; and 2 so that only
-    # rules that hand an input on are asked whether they may.
-    "passes": 3168,
-    "verification": 1075,
+    # rules that hand an input on are asked whether they may. 46 more: what is given in place of a pass, a name or an
+    # analysis is named, constants know what switches a mode, and swapped weights are told.
+    "passes": 3198,
+    # 21 more to put back every mode, and to name what is no model.
+    "verification": 1080,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 
