@@ -20,7 +20,7 @@ MOST = {
     "(top)": 226,
     "benchmark": 296,
     # 144 more for what was read or lost without a word: a tensor's text, the steps of single rows, settings of torch,
-    # backward passes of the model's own, modes that a failed call leaves on; and 53 of these watch what was folded. 8 to
+    # backward passes of its own, modes that a failed call leaves on; and 53 of these watch what was folded. 8 more to
     # see whether the model itself agrees with itself.
     "capture": 2492,
     # 26 more to count the rows that an operator looks up or writes, and not the whole table.
