@@ -40,13 +40,18 @@ class BakedTensors:
 
     held: dict[str, _Held] = field(default_factory=dict)
 
-    def note(self, module: nn.Module, names: Iterable[str]) -> None:
-        """Watch these tensors of a module, with the values that they have now. Reads all of them once."""
-        for name in sorted(names):
+    def of(self, module: nn.Module, names: Iterable[str]) -> BakedTensors:
+        """These tensors in another module, and more of its tensors, with the values that they have now."""
+        found = BakedTensors()
+        for name in sorted({*self.held, *names}):
             path, _, own = name.rpartition(".")
             part = module.get_submodule(path)
             holder = next(one for one in (part._parameters, part._buffers, vars(part)) if own in one)
-            self.held[name] = _Held(holder, own, _seen(holder[own]), _checksum(holder[own]))
+            earlier = self.held.get(name)
+            # What was watched before is to have the values that it had then.
+            known = ((0, 0, 0), earlier.checksum) if earlier else (_seen(holder[own]), _checksum(holder[own]))
+            found.held[name] = _Held(holder, own, *known)
+        return found
 
     def changed(self) -> list[str]:
         """The names of those that have other values now. Cheap where nobody has touched them."""

@@ -279,9 +279,7 @@ class CapturedModule(StoredGraphModule):
             read: names of those that it reads.
         """
         now = tensors_of(self)
-        baked = {*self.baked.held, *((read - tensors_read(self)) & now if now - known else ())}
-        self.baked = BakedTensors()
-        self.baked.note(self, baked)
+        self.baked = self.baked.of(self, (read - tensors_read(self)) & now if now - known else ())
 
 
 @dataclass

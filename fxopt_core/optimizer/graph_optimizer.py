@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -220,8 +221,7 @@ class GraphOptimizer:
         """
         chosen = choose_passes(passes, **options)
         runs_on = None if engine is None else find_engine(engine)
-        # Every result has weights of its own.
-        self._before = None if self._module is None else private_copy(self._module)[0]
+        self._before = None if self._module is None else self._as_the_model_is_now(self._module)
         verified = self._verified = run_verified_passes(
             chosen,
             self._build,
@@ -246,6 +246,18 @@ class GraphOptimizer:
             self._verified = replace(verified, built=replace(verified.built, call=taken.module))
             report.engine = taken.decision
         return OptimizationResult(self._last().built.call, report)
+
+    def _as_the_model_is_now(self, captured: CapturedModule) -> CapturedModule:
+        """The captured graph over weights of its own, with what the model has learnt and counted since the capture."""
+        module: CapturedModule = private_copy(captured)[0]
+        if not isinstance(self.model, torch.nn.Module):
+            return module
+        held, now = ({name: operator.attrgetter(name)(one) for name in tensors_of(one)} for one in (module, self.model))
+        with torch.no_grad():
+            for name in held.keys() & now.keys():
+                if held[name].shape == now[name].shape and not torch.equal(held[name], now[name]):
+                    held[name].copy_(now[name])
+        return module
 
     def _build(self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float) -> Built:
         """The model after the first `most` rewrites that are not denied."""

@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 from fxopt_core.capture import CaptureError, RefusedInputError
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.optimizer import GraphOptimizer, OptimizationResult
+from fxopt_core.optimizer import GraphOptimizer, OptimizationResult, VerificationError
 from fxopt_core.passes import OptimizationPass, choose_passes
 from fxopt_core.passes.base import Analysis, Opportunity
 
@@ -357,3 +357,40 @@ def test_every_result_has_weights_of_its_own(capture: str) -> None:
     assert third.report.equivalence
     torch.testing.assert_close(third.module(X), model(X))
     torch.testing.assert_close(optimizer.optimize("exact", verify=False).module(X), model(X))
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+@pytest.mark.parametrize("capture", ["auto", "dynamo"])
+def test_a_later_result_begins_where_the_model_is_by_then(capture: str) -> None:
+    model, x = Counts(), torch.ones(2, 3)
+    optimizer = GraphOptimizer(model, (x,), capture=capture)
+    first = optimizer.optimize("exact").module
+    model(x)
+    with torch.no_grad():
+        model.layer.weight.mul_(3)
+    second = optimizer.optimize("exact")
+    assert second.report.equivalence
+    assert second.module(x).equal(model(x))
+    assert second.module.calls.item() == model.calls.item() == 2
+    assert first.calls.item() == 0
+
+
+def test_what_tracing_has_baked_in_is_told_when_the_model_has_other_values_by_then() -> None:
+    model = Net().eval()
+    optimizer = GraphOptimizer(model, (X,), capture="symbolic_trace")
+    optimizer.optimize("exact")
+    model.shift.mul_(2)
+    with pytest.raises(VerificationError, match="the values of shift"):
+        optimizer.optimize("exact")
+    with pytest.raises(RefusedInputError, match="the values of shift"):
+        optimizer.optimize("exact", verify=False).module(X)
