@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
-from torch.utils._pytree import tree_leaves, tree_structure
+from torch.utils._pytree import TreeSpec, tree_leaves, tree_structure
 
 from fxopt_core.capture.baked import BakedTensors
 from fxopt_core.capture.call_signature import CallSignature, TensorFacts
@@ -27,6 +27,9 @@ from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.verification.modes import unwound
 
 _GUARDS = "_guards_fn"
+_UNCHANGING = (TreeSpec, CallSignature)
+"""What copies share; pytree's specifications warn of themselves when they are copied."""
+
 _OF_EXPORT = ("train", "eval", "validate_inputs", "range_constraints", "shape_env")
 
 
@@ -42,7 +45,7 @@ class StoredGraphModule(fx.GraphModule):
         memo[id(self)] = copied
         for name, value in vars(self).items():
             if name != "_graph":
-                vars(copied)[name] = copy.deepcopy(value, memo)
+                vars(copied)[name] = value if isinstance(value, _UNCHANGING) else copy.deepcopy(value, memo)
         return copied  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[Any, ...]:

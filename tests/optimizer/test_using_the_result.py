@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -394,3 +395,12 @@ def test_what_tracing_has_baked_in_is_told_when_the_model_has_other_values_by_th
         optimizer.optimize("exact")
     with pytest.raises(RefusedInputError, match="the values of shift"):
         optimizer.optimize("exact", verify=False).module(X)
+
+
+def test_a_copy_warns_of_nothing() -> None:
+    result = GraphOptimizer(Net().eval(), (X,)).optimize("exact").module
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        twin = copy.deepcopy(result)
+    assert not seen
+    torch.testing.assert_close(twin(X), result(X))
