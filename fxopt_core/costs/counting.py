@@ -32,7 +32,7 @@ class Cost:
         bytes_read: bytes of the operands of each operator, each operand once. Of a table, the rows that are looked up;
             of what is overwritten in place, nothing, and of what is added to in place by indices, the rows they name.
         bytes_written: bytes of the results of each operator. A view moves nothing. In place by indices, the rows that
-            they name are written, a row that is named twice twice; by a mask, all that it lies over.
+            they name are written, a row named twice counting twice; by a mask, all that it lies over.
         uncounted: names of the operators that no formula is known for, so that `flops` leaves them out.
     """
 
