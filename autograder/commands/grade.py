@@ -74,9 +74,7 @@ def run(
     failed = False
     try:
         course = find_course()
-        if nothing := check_asked(course, who, unit):
-            console.print(escape(nothing))
-            return
+        nothing = check_asked(course, who, unit)
         if cluster is not None and jobs != 1:
             raise ClusterError("--jobs and --cluster: name one of them (local:N is N processes, too)")
         graders: Graders = Cluster(cluster) if cluster is not None else Batch(jobs) if jobs > 1 else Here()
@@ -113,6 +111,9 @@ def run(
                     # Drawn at once: the lines that follow are printed above the bar as it was drawn last.
                     bar.update(counted, advance=1, refresh=True)
                 _tell(course, graded, console)
+        # Only here: that another grader is at work, or the gradebook is out of reach, comes first.
+        if nothing:
+            console.print(escape(nothing))
     except (
         NoCourseError,
         UnknownNameError,
