@@ -19,7 +19,7 @@ from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.verification.cases import AGAIN
 from fxopt_core.verification.isolation import Model, private_copy
-from fxopt_core.verification.modes import unwound
+from fxopt_core.verification.modes import modes_put_back
 from fxopt_core.verification.state import same_state
 
 STRATEGIES: dict[str, Strategy] = {
@@ -109,7 +109,7 @@ class Search:
         try:
             copied = private_copy(adapted.model, self.trials[0].args, self.trials[0].kwargs)
             # A graph that draws from a generator of the copy's has to begin where the model would.
-            with same_state(copied[0]), unwound(modes=True):
+            with same_state(copied[0]), modes_put_back():
                 captured = strategy(*copied, self.dynamic)
         except Exception as error:
             note(in_one_line(error, name, self.dynamic))

@@ -19,12 +19,12 @@ class _Held:
         holder: what a module holds by name.
         name: the tensor's own.
         seen: the tensor as it was when its values were looked at: which object, its memory, how often written to.
-        checksum: of its values.
+        checksum: of its values; `None` of a tensor whose values cannot be read, which is not watched.
     """
 
     holder: dict[str, Any]
     name: str
-    seen: tuple[int, int, int] | None
+    seen: tuple[int, int, int]
     checksum: int | None
 
 
@@ -49,7 +49,7 @@ class BakedTensors:
             holder = next(one for one in (part._parameters, part._buffers, vars(part)) if own in one)
             earlier = self.held.get(name)
             # What was watched before is to have the values that it had then.
-            known = ((0, 0, 0), earlier.checksum) if earlier else (_seen(holder[own]), _checksum(holder[own]))
+            known = (_NEVER, earlier.checksum) if earlier else (_seen(holder[own]), _checksum(holder[own]))
             found.held[name] = _Held(holder, own, *known)
         return found
 
@@ -58,21 +58,25 @@ class BakedTensors:
         found = []
         for name, one in self.held.items():
             tensor = one.holder.get(one.name)
-            if one.seen is not None and (seen := _seen(tensor)) != one.seen:
-                if one.checksum is not None and _checksum(tensor) == one.checksum:
+            if one.checksum is not None and (seen := _seen(tensor)) != one.seen:
+                if _checksum(tensor) == one.checksum:
                     one.seen = seen
                 else:
                     found.append(name)
         return found
 
 
-def _seen(tensor: Any) -> tuple[int, int, int] | None:
-    """What changes when somebody writes to the tensor, or puts another in its place; `None` where nothing says so."""
-    if not isinstance(tensor, torch.Tensor) or tensor.is_inference():
-        return None
+_NEVER = (0, 0, 0)
+
+
+def _seen(tensor: Any) -> tuple[int, int, int]:
+    """What changes when somebody writes to the tensor, or puts another in its place.
+
+    Of an inference tensor nobody counts the writes, so that one in place is not seen.
+    """
     try:
-        return id(tensor), tensor.data_ptr(), tensor._version
-    except RuntimeError:  # without memory, as inside a transform of torch.func
+        return id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+    except (RuntimeError, AttributeError):  # without memory, as inside a transform of torch.func, or no tensor any more
         return id(tensor), 0, 0
 
 

@@ -27,7 +27,7 @@ from fxopt_core.verification.isolation import (
     require_model,
     split_example_inputs,
 )
-from fxopt_core.verification.modes import global_hooks, unwound
+from fxopt_core.verification.modes import global_hooks, modes_put_back
 from fxopt_core.verification.state import generators_in, same_state
 
 METHODS: dict[str, Method] = {
@@ -130,7 +130,7 @@ def capture(
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
     # What a copy shares with the model: globals, what functions enclose, attributes of classes.
-    with same_state(model), unwound(modes=True):
+    with same_state(model), modes_put_back():
         try:
             if method == "auto":
                 # It makes its own copies, and compares with the model as it is.

@@ -250,12 +250,13 @@ class GraphOptimizer:
     def _as_the_model_is_now(self, captured: CapturedModule) -> CapturedModule:
         """The captured graph over weights of its own, with what the model has learnt and counted since the capture."""
         module: CapturedModule = private_copy(captured)[0]
-        if not isinstance(self.model, torch.nn.Module):
-            return module
-        held, now = ({name: operator.attrgetter(name)(one) for name in tensors_of(one)} for one in (module, self.model))
+        both = module, as_module(self.model)
+        held, now = ({name: operator.attrgetter(name)(one) for name in tensors_of(one)} for one in both)
         with torch.no_grad():
             for name in held.keys() & now.keys():
-                if held[name].shape == now[name].shape and not torch.equal(held[name], now[name]):
+                kinds = {(one.shape, one.dtype, one.device) for one in (held[name], now[name])}
+                # Of another dtype or without values: what the comparison with the model then says is true.
+                if len(kinds) == 1 and not now[name].is_meta and not torch.equal(held[name], now[name]):
                     held[name].copy_(now[name])
         return module
 

@@ -43,30 +43,27 @@ _GLOBAL_HOOKS = {
 @contextmanager
 def same_modes() -> Iterator[None]:
     """Put the modes back at the end, whatever is switched inside. Inference mode is off inside."""
-    with ExitStack() as stack:
-        _put_back_at_the_end(stack)
-        stack.enter_context(torch.inference_mode(False))
-        with unwound():
-            yield
+    with modes_put_back(), torch.inference_mode(False):
+        yield
 
 
 @contextmanager
-def unwound(*, modes: bool = False) -> Iterator[None]:
-    """Of a call that raises inside, leave nothing switched on: no mode, and no transform of `torch.func`.
+def modes_put_back() -> Iterator[ExitStack]:
+    """Put the modes back at the end, and end the transforms of `torch.func` that began inside.
 
-    A graph holds the beginnings and ends of both as plain calls, which no exception unwinds.
-
-    Args:
-        modes: whether to put back the modes too where nothing raises. Transforms always are.
+    Whoever empties the stack that it gives leaves the modes as they are by then.
     """
     depth, dual = torch._C._functorch.get_dynamic_layer_stack_depth(), _in_dual_level()
     regions = _autocast_regions()
     try:
         with ExitStack() as stack:
-            _put_back_at_the_end(stack)
-            yield
-            if not modes:
-                stack.pop_all()
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            for kind in kinds_of_device():
+                stack.callback(torch.set_autocast_enabled, kind, torch.is_autocast_enabled(kind))
+                stack.callback(torch.set_autocast_dtype, kind, torch.get_autocast_dtype(kind))
+            stack.callback(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled())
+            stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())
+            yield stack
     finally:
         torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if not dual and _in_dual_level():
@@ -77,12 +74,16 @@ def unwound(*, modes: bool = False) -> Iterator[None]:
                 torch.clear_autocast_cache()
 
 
-def _put_back_at_the_end(stack: ExitStack) -> None:
-    stack.callback(torch.set_default_dtype, torch.get_default_dtype())
-    for kind in kinds_of_device():
-        stack.callback(torch.set_autocast_enabled, kind, torch.is_autocast_enabled(kind))
-        stack.callback(torch.set_autocast_dtype, kind, torch.get_autocast_dtype(kind))
-    stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())
+@contextmanager
+def unwound() -> Iterator[None]:
+    """Of a call that raises inside, leave nothing switched on: no mode, and no transform of `torch.func`.
+
+    A graph holds the beginnings and ends of both as plain calls, which no exception unwinds. A call that comes to its
+    end may switch modes.
+    """
+    with modes_put_back() as stack:
+        yield
+        stack.pop_all()
 
 
 def _autocast_regions() -> int:

@@ -13,6 +13,7 @@ from torch import nn
 
 from fxopt_core import GraphOptimizer
 from fxopt_core.capture import RefusedInputError
+from fxopt_core.capture.baked import BakedTensors
 from fxopt_core.capture.module import CapturedModule
 
 X = torch.linspace(-1, 1, 75).view(1, 3, 5, 5)
@@ -137,3 +138,11 @@ def test_what_the_graph_still_reads_may_change() -> None:
     other = model()
     other.load_state_dict(OTHERS)
     torch.testing.assert_close(module(X), other(X))
+
+
+def test_a_copy_of_what_has_no_values_is_taken() -> None:
+    module = nn.Module()
+    module.register_buffer("table", torch.empty(3, device="meta"))
+    watched = BakedTensors().of(module, ["table"])
+    assert list(watched.held) == ["table"]
+    assert copy.deepcopy(watched).changed() == watched.of(copy.deepcopy(module), []).changed() == []

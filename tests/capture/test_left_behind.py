@@ -11,18 +11,19 @@ from torch import nn
 
 from fxopt_core import GraphOptimizer
 from fxopt_core.capture import CaptureError, capture
-from fxopt_core.verification.modes import modes, unwound
+from fxopt_core.verification.modes import modes, modes_put_back, unwound
 
 
-def levels() -> tuple[int, int]:
+def levels() -> tuple[int, int, bool]:
     torch.autocast_increment_nesting()
-    return torch._C._functorch.get_dynamic_layer_stack_depth(), torch.autocast_decrement_nesting()
+    regions = torch.autocast_decrement_nesting()
+    return torch._C._functorch.get_dynamic_layer_stack_depth(), regions, torch.is_autocast_cache_enabled()
 
 
 @pytest.fixture(autouse=True)
 def modes_as_they_were() -> Iterator[None]:
     """Whatever a test leaves switched on, the next one does not begin with it."""
-    with unwound(modes=True):
+    with modes_put_back():
         yield
 
 
@@ -64,14 +65,14 @@ def test_of_a_call_that_raises_every_switch_is_put_back() -> None:
     def switches(*, raises: bool) -> None:
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
-        torch.autocast("cpu", torch.bfloat16).__enter__()
+        torch.autocast("cpu", torch.bfloat16, cache_enabled=False).__enter__()
         if raises:
             raise ValueError("inside")
 
     with pytest.raises(ValueError, match="inside"), unwound():
         switches(raises=True)
     assert (modes(), levels()) == before
-    with unwound(modes=True):
+    with modes_put_back():
         switches(raises=False)
     assert (modes(), levels()) == before
     with unwound():

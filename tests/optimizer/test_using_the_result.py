@@ -404,3 +404,11 @@ def test_a_copy_warns_of_nothing() -> None:
         twin = copy.deepcopy(result)
     assert not seen
     torch.testing.assert_close(twin(X), result(X))
+
+
+def test_a_model_of_another_dtype_by_then_is_told_by_the_comparison() -> None:
+    model, x = nn.Linear(3, 3), torch.ones(1, 3)
+    optimizer = GraphOptimizer(model, (x,))
+    model.double()
+    with pytest.raises((VerificationError, ValueError)):
+        optimizer.optimize("exact")
