@@ -11,6 +11,7 @@ import torch
 from passes.programs import aten, graph_module, observe, operations
 from torch import fx, nn
 
+from autograder.traps.cases.folding import other_default_dtype
 from fxopt_core.passes import disabled, run_pass
 
 
@@ -161,14 +162,6 @@ def under_autocast(graph: fx.Graph) -> Any:
 def returned(graph: fx.Graph) -> Any:
     graph.placeholder("x")
     return graph.call_function(aten.mul.Tensor, (graph.get_attr("plain"), 2))
-
-
-def other_default_dtype(graph: fx.Graph) -> Any:
-    x = graph.placeholder("x")
-    graph.call_function(torch.set_default_dtype, (torch.float64,))
-    doubled = graph.call_function(torch.mul, (graph.call_function(torch.ones, (3,)), 2))
-    graph.call_function(torch.set_default_dtype, (torch.float32,))
-    return graph.call_function(torch.add, (x, doubled))
 
 
 VARIABLE: dict[Callable[[fx.Graph], Any], str] = {

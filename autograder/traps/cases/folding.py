@@ -248,18 +248,19 @@ def product_under_autocast() -> Program:
     return graph_of(build, Table()), (numbers(3),)
 
 
+def other_default_dtype(graph: fx.Graph) -> Any:
+    """Adds twice ones of the default dtype, which the program sets for as long as it makes them."""
+    x = graph.placeholder("x")
+    graph.call_function(torch.set_default_dtype, (torch.float64,))
+    doubled = graph.call_function(torch.mul, (graph.call_function(torch.ones, (3,)), 2))
+    graph.call_function(torch.set_default_dtype, (torch.float32,))
+    return graph.call_function(torch.add, (x, doubled))
+
+
 @trap(None)
 def default_dtype_that_the_program_sets() -> Program:
     """Folded outside of the region in which they are made, the ones would have another dtype."""
-
-    def build(graph: fx.Graph) -> Any:
-        x = graph.placeholder("x")
-        graph.call_function(torch.set_default_dtype, (torch.float64,))
-        doubled = graph.call_function(torch.mul, (graph.call_function(torch.ones, (3,)), 2))
-        graph.call_function(torch.set_default_dtype, (torch.float32,))
-        return graph.call_function(torch.add, (x, doubled))
-
-    return graph_of(build, nn.Module()), (numbers(3),)
+    return graph_of(other_default_dtype, nn.Module()), (numbers(3),)
 
 
 @trap(False)
