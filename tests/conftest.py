@@ -5,9 +5,14 @@ They are named here once: a fixture that two folders import is set up twice, onc
 
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 from rooms import classroom, course, fresh_course, plain, room, sandboxed
+from switches import switches
+
+from fxopt_core.verification.modes import modes_put_back
 
 __all__ = ["classroom", "course", "fresh_course", "plain", "room", "sandboxed"]
 
@@ -21,3 +26,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_switched_on() -> Iterator[None]:
+    """A test that leaves a mode of torch on fails itself, and not whichever comes after it in the same process."""
+    with modes_put_back():
+        before = switches()
+        yield
+        assert switches() == before

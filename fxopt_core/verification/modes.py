@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch._C import _autograd
+from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
 
 
 def modes() -> dict[str, Any]:
@@ -63,6 +65,10 @@ def modes_put_back() -> Iterator[ExitStack]:
                 stack.callback(torch.set_autocast_dtype, kind, torch.get_autocast_dtype(kind))
             stack.callback(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled())
             stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())
+            stack.callback(torch._C._set_fwd_grad_enabled, torch._C._is_fwd_grad_enabled())
+            stack.callback(_put_back_saved_tensors_hooks, _autograd._saved_tensors_hooks_get_disabled_error_message())
+            stack.callback(torch._C._set_sdp_priority_order, torch._C._get_sdp_priority_order())
+            stack.callback(_sdpa_kernel, _cur_sdpa_kernel_backends())
             yield stack
     finally:
         torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
@@ -84,6 +90,14 @@ def unwound() -> Iterator[None]:
     with modes_put_back() as stack:
         yield
         stack.pop_all()
+
+
+def _put_back_saved_tensors_hooks(why_disabled: str | None) -> None:
+    """Of hooks on saved tensors torch keeps in one place whether they are disabled, and why. None: they are not."""
+    if why_disabled is None:
+        _autograd._saved_tensors_hooks_enable()
+    else:
+        _autograd._saved_tensors_hooks_disable(why_disabled)
 
 
 def _autocast_regions() -> int:

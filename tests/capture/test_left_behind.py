@@ -7,17 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from switches import switches
 from torch import nn
+from torch.autograd import forward_ad as fwAD
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fxopt_core import GraphOptimizer
 from fxopt_core.capture import CaptureError, capture
-from fxopt_core.verification.modes import modes, modes_put_back, unwound
-
-
-def levels() -> tuple[int, int, bool]:
-    torch.autocast_increment_nesting()
-    regions = torch.autocast_decrement_nesting()
-    return torch._C._functorch.get_dynamic_layer_stack_depth(), regions, torch.is_autocast_cache_enabled()
+from fxopt_core.verification.modes import modes_put_back, unwound
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +41,29 @@ MODES = {
     "no_grad": torch.no_grad,
     "enable_grad": torch.enable_grad,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "kernels of attention": lambda: sdpa_kernel(SDPBackend.MATH),
+    "no hooks on saved tensors": lambda: torch.autograd.graph.disable_saved_tensors_hooks("not here"),
+    "no forward mode": lambda: fwAD._set_fwd_grad_enabled(False),
+}
+
+
+class Transforms(nn.Module):
+    """Looks up rows of a table inside of a transform of `torch.func`."""
+
+    def __init__(self, transform: Callable[..., Any]) -> None:
+        super().__init__()
+        self.table, self.transform = nn.Parameter(torch.ones(5, 3)), transform
+
+    def forward(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return self.transform(lambda one: (self.table[rows] * one).sum(), x)
+
+
+TRANSFORMS = {
+    "grad": lambda function, x: torch.func.grad(function)(x),
+    "vjp": lambda function, x: torch.func.vjp(function, x)[1](torch.ones(()))[0],
+    "jvp": lambda function, x: torch.func.jvp(function, (x,), (x,))[1],
+    "vmap": lambda function, x: torch.func.vmap(function)(x),
+    "hessian": lambda function, x: torch.func.hessian(function)(x),
 }
 
 
@@ -53,31 +73,45 @@ def test_a_call_that_raises_leaves_no_mode_behind(name: str, method: str) -> Non
     x, rows, beyond = torch.ones(2, 3), torch.tensor([1, 2]), torch.tensor([1, 77])
     module = GraphOptimizer(LooksUp(MODES[name]), (x, rows), capture=method).optimize("training").module
     with torch.set_grad_enabled(name != "enable_grad"):
-        before = modes(), levels()
+        before = switches()
         with pytest.raises(IndexError):
             module(x, beyond)
-        assert (modes(), levels()) == before
+        assert switches() == before
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_call_that_raises_ends_the_transforms_that_it_began(name: str) -> None:
+    x, rows, beyond = torch.ones(2, 3), torch.tensor([1, 2]), torch.tensor([1, 77])
+    module = GraphOptimizer(Transforms(TRANSFORMS[name]), (x, rows), capture="dynamo").optimize("training").module
+    before = switches()
+    with pytest.raises(IndexError):
+        module(x, beyond)
+    assert switches() == before
 
 
 def test_of_a_call_that_raises_every_switch_is_put_back() -> None:
-    before = modes(), levels()
+    before = switches()
 
-    def switches(*, raises: bool) -> None:
+    def flips(*, raises: bool) -> None:
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
         torch.autocast("cpu", torch.bfloat16, cache_enabled=False).__enter__()
+        sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True).__enter__()
+        torch.autograd.graph.disable_saved_tensors_hooks("not here").__enter__()
+        fwAD._set_fwd_grad_enabled(False).__enter__()
+        torch._C._functorch._grad_increment_nesting()
         if raises:
             raise ValueError("inside")
 
     with pytest.raises(ValueError, match="inside"), unwound():
-        switches(raises=True)
-    assert (modes(), levels()) == before
+        flips(raises=True)
+    assert switches() == before
     with modes_put_back():
-        switches(raises=False)
-    assert (modes(), levels()) == before
+        flips(raises=False)
+    assert switches() == before
     with unwound():
-        switches(raises=False)
-    assert modes() != before[0]  # a call that comes to its end may switch what it likes
+        flips(raises=False)
+    assert switches() != before  # a call that comes to its end may switch what it likes
 
 
 class ClampsItself(nn.Module):
@@ -99,23 +133,23 @@ def scaled_gradient(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("model", [ClampsItself, lambda: scaled_gradient], ids=["clamps", "gradient"])
 def test_a_way_of_capture_that_fails_does_not_stand_in_the_way_of_the_next(model: Callable[[], Any]) -> None:
-    before = modes(), levels()
+    before = switches()
     with pytest.raises(CaptureError):
         capture(model(), (torch.ones(4, 3),), "export")
-    assert (modes(), levels()) == before
+    assert switches() == before
     found = capture(model(), (torch.ones(4, 3),), "auto")
-    assert (modes(), levels()) == before
+    assert switches() == before
     x = torch.randn(4, 3)
     torch.testing.assert_close(found.run(x), found.runner.module(x) if isinstance(model, type) else model()(x))
 
 
 def test_a_model_that_switches_a_mode_switches_none_by_being_captured() -> None:
-    def switches(x: torch.Tensor) -> torch.Tensor:
+    def stops_gradients(x: torch.Tensor) -> torch.Tensor:
         torch.set_grad_enabled(False)
         return x * 2
 
     for method in ("dynamo", "export", "auto"):
-        capture(switches, (torch.ones(3),), method)
+        capture(stops_gradients, (torch.ones(3),), method)
         assert torch.is_grad_enabled(), method
 
 
