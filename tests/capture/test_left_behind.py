@@ -9,7 +9,7 @@ import pytest
 import torch
 from switches import switches
 from torch import nn
-from torch.autograd import forward_ad as fwAD
+from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fxopt_core import GraphOptimizer
@@ -43,7 +43,7 @@ MODES = {
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "kernels of attention": lambda: sdpa_kernel(SDPBackend.MATH),
     "no hooks on saved tensors": lambda: torch.autograd.graph.disable_saved_tensors_hooks("not here"),
-    "no forward mode": lambda: fwAD._set_fwd_grad_enabled(False),
+    "no forward mode": lambda: forward_ad._set_fwd_grad_enabled(False),
 }
 
 
@@ -98,7 +98,7 @@ def test_of_a_call_that_raises_every_switch_is_put_back() -> None:
         torch.autocast("cpu", torch.bfloat16, cache_enabled=False).__enter__()
         sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True).__enter__()
         torch.autograd.graph.disable_saved_tensors_hooks("not here").__enter__()
-        fwAD._set_fwd_grad_enabled(False).__enter__()
+        forward_ad._set_fwd_grad_enabled(False).__enter__()
         torch._C._functorch._grad_increment_nesting()
         if raises:
             raise ValueError("inside")

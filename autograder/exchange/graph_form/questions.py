@@ -182,7 +182,7 @@ def process_state_restored() -> Iterator[None]:
     functorch_depth = torch._C._functorch.get_dynamic_layer_stack_depth()
     devices = [device for device in ("cpu", "cuda", "mps") if torch.amp.is_autocast_available(device)]
     autocast = {d: (torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices}
-    cache = torch.is_autocast_cache_enabled()
+    cache, regions = torch.is_autocast_cache_enabled(), _regions_of_autocast()
     generator = torch.get_rng_state()
     try:
         yield
@@ -195,4 +195,13 @@ def process_state_restored() -> Iterator[None]:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
         torch.set_autocast_cache_enabled(cache)
+        # A region that the graph began and never ended would keep autocast from ever forgetting what it converted.
+        while _regions_of_autocast() > regions:
+            torch.autocast_decrement_nesting()
         torch.clear_autocast_cache()
+
+
+def _regions_of_autocast() -> int:
+    """How many there are around this, which torch only tells when one begins or ends."""
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
