@@ -66,7 +66,8 @@ class Reference:
     Attributes:
         on: which inputs, in words.
         row: the calls, one after the other.
-        outputs: what the first returned, as the model returned it.
+        outputs: of the example, what the last call returned, as the model returned it. It records no gradients, so
+            that nothing is kept of what is computed inside.
 
     Raises:
         Exception: the model's own, where it fails on these inputs.
@@ -91,7 +92,8 @@ class Reference:
 
         def call(*args: Any, **kwargs: Any) -> list[Any]:
             result = self._model(*args, **kwargs)
-            self.outputs = result if self.outputs is None else self.outputs
+            if self.on == EXAMPLE:
+                self.outputs = result
             if isinstance(result, Mapping):
                 result = [value for name, value in result.items() if name not in names]
             return _leaves(result, set())

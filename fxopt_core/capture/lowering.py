@@ -126,7 +126,7 @@ def _stand_in(node: fx.Node, mode: FakeTensorMode, context: TracingContext) -> A
         # A number of Python's that may vary comes as a tensor, from which `item` gets it back as a symbol.
         symbols = context.tensor_to_context.get(real)
         return mode.from_tensor(real, symbolic_context=symbols, source=node._dynamo_source)  # type: ignore[attr-defined]
-    with mode, torch.no_grad(), torch.inference_mode(example.is_inference()):
+    with mode, torch.inference_mode(example.is_inference()), torch.no_grad():
         made = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device=example.device)
     return made.requires_grad_(example.requires_grad)
 

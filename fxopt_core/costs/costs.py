@@ -54,7 +54,7 @@ def analyze_graph(
     values = [_example(node) for node in graph_module.graph.nodes if node.op == "placeholder"]
     mode = fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
     run = _Costs(graph_module, mode, parameters or {})
-    with mode, torch.no_grad(), torch.inference_mode(False):
+    with mode, torch.inference_mode(False), torch.no_grad():
         run.run(*(tree_map(partial(fake_like, mode), value) for value in values))
     return run.analysis()
 

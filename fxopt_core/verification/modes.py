@@ -45,7 +45,8 @@ _GLOBAL_HOOKS = {
 @contextmanager
 def same_modes() -> Iterator[None]:
     """Put the modes back at the end, whatever is switched inside. Inference mode is off inside."""
-    with modes_put_back(), torch.inference_mode(False):
+    recording = torch.is_grad_enabled()  # which to be outside of inference mode switches on
+    with modes_put_back(), torch.inference_mode(False), torch.set_grad_enabled(recording):
         yield
 
 

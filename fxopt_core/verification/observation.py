@@ -146,24 +146,26 @@ def named_leaves(*roots: tuple[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     leaves: dict[str, Any] = {}
     structure: list[Any] = []
     opened: set[int] = set()
-
-    def walk(name: str, value: Any) -> None:
-        found, spec = tree_flatten_with_path(value)
-        structure.append(spec)
-        for path, leaf in found:
-            place = name + "".join(map(str, path))
-            parts = _parts(leaf)
-            if parts is None:
-                leaves[place] = leaf
-            elif id(leaf) not in opened:
-                opened.add(id(leaf))
-                structure.append((place, type(leaf), tuple(parts)))
-                for attribute, part in parts.items():
-                    walk(f"{place}.{attribute}", part)
-
     for name, value in roots:
-        walk(name, value)
+        _walk(name, value, leaves, structure, opened)
     return leaves, structure
+
+
+# No function inside the other: one that calls itself would keep the leaves, and all of autograd that hangs on them,
+# until the next collection of garbage.
+def _walk(name: str, value: Any, leaves: dict[str, Any], structure: list[Any], opened: set[int]) -> None:
+    found, spec = tree_flatten_with_path(value)
+    structure.append(spec)
+    for path, leaf in found:
+        place = name + "".join(map(str, path))
+        parts = _parts(leaf)
+        if parts is None:
+            leaves[place] = leaf
+        elif id(leaf) not in opened:
+            opened.add(id(leaf))
+            structure.append((place, type(leaf), tuple(parts)))
+            for attribute, part in parts.items():
+                _walk(f"{place}.{attribute}", part, leaves, structure, opened)
 
 
 _WHOLE = (torch.Tensor, *GENERATORS, nn.Module, type, Enum, FunctionType, BuiltinFunctionType)

@@ -1,10 +1,12 @@
 import random
 from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 import torch
 from capture_models import Counting
 from torch import fx, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from fxopt_core.capture import CapturedGraph, CaptureError, agreement, auto, capture, capture_methods, extensions
 from fxopt_core.capture.running import Replay, Runner
@@ -23,6 +25,32 @@ def test_the_most_faithful_way_that_agrees_is_taken_and_its_trials_are_told():
     assert [one.on for one in captured.agreements] == ["the example", "new values", "mirrored values"]
     assert all(one.agrees and one.difference <= 1e-6 for one in captured.agreements)
     assert (captured.specialised, captured.adaptations) == ((), ())
+
+
+class Watched(nn.Module):
+    """Shows whether what it computes inside is still held, which gradients need."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        hidden = self.layer(x).exp()
+        INSIDE.put(StorageWeakRef(hidden.untyped_storage()))
+        return {"out": hidden * 2}
+
+
+INSIDE: SimpleQueue = SimpleQueue()
+"""What a queue keeps to itself is not put back after a call."""
+
+
+def test_the_models_own_results_are_kept_without_what_was_computed_inside():
+    trials = list(agreement.references(Watched(), EXAMPLE, {}, [("other values", (EXAMPLE[0] + 1,), {})]))
+    assert [one.on for one in trials] == ["the example", "other values"]
+    inside = [INSIDE.get() for _ in range(INSIDE.qsize())]
+    assert len(inside) == 6  # the example four times in a row, the others, and the example after them
+    assert all(one.expired() for one in inside)
+    assert trials[0].outputs.keys() == {"out"}
 
 
 @torch.library.custom_op("fxopt_test_auto::unwritten", mutates_args=())
@@ -327,6 +355,39 @@ def test_experts_that_python_goes_through_become_one_operator():
         expected = model(input_ids=tokens)["logits"]
         torch.testing.assert_close(captured.run(input_ids=tokens)["logits"], expected, rtol=1e-4, atol=1e-5)
     assert model.config._experts_implementation == "eager"
+
+
+def mixture_of_dbrx(transformers):
+    feed_forward = {"ffn_hidden_size": 16, "moe_num_experts": 4, "moe_top_k": 2, "hidden_size": 16}
+    attention = {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 10000.0}
+    sizes = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_seq_len": 32, "vocab_size": 50}
+    config = transformers.DbrxConfig(**sizes, ffn_config=feed_forward, attn_config=attention)
+    return transformers.DbrxForCausalLM(config)
+
+
+def mixture_of_longcat(transformers):
+    sizes = {"hidden_size": 16, "num_layers": 1, "num_attention_heads": 2, "ffn_hidden_size": 16, "vocab_size": 50}
+    ranks = dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8)
+    ranks |= dict.fromkeys(("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "head_dim"), 8)
+    experts = {"n_routed_experts": 3, "zero_expert_num": 1, "moe_topk": 2, "expert_ffn_hidden_size": 8}
+    return transformers.LongcatFlashForCausalLM(transformers.LongcatFlashConfig(**sizes, **ranks, **experts))
+
+
+@pytest.mark.parametrize("make", [mixture_of_dbrx, mixture_of_longcat])
+def test_experts_that_no_operator_holds_are_gone_through_every_one(make):
+    transformers = pytest.importorskip("transformers")
+    model = make(transformers).eval()
+    tokens = torch.randint(0, 50, (2, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        captured = capture(model, {"input_ids": tokens}, "auto", dynamic=True)
+        assert captured.adaptations[1:] == ("every expert is gone through",)
+        assert len(captured.partitions) == 1
+        assert not captured.specialised
+        # To the same two experts: the others get no token.
+        for tokens in (torch.full((3, 5), 7), torch.full((1, 4), 11)):
+            expected = model(input_ids=tokens)["logits"]
+            torch.testing.assert_close(captured.run(input_ids=tokens)["logits"], expected, rtol=0, atol=0)
+    assert all("forward" not in vars(module) for module in model.modules())
 
 
 def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch):

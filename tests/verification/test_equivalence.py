@@ -18,6 +18,9 @@ from torch import nn
 from torch.nn import functional
 
 from fxopt_core.verification import EXACT, Tolerance, check_equivalence
+from fxopt_core.verification.cases import Case
+from fxopt_core.verification.observation import observe
+from fxopt_core.verification.state import State
 
 X = torch.linspace(-2.0, 2.0, 6).reshape(2, 3)
 GRAD = X.clone().requires_grad_()
@@ -387,6 +390,19 @@ def test_gradients_are_compared_whatever_the_callers_mode(context: Any) -> None:
     with context():
         found = check_equivalence(*CASES["gradient of a parameter"][2:4], (X,), adversarial=False)
     assert [difference.what for difference in found.differences] == ["gradient"]
+
+
+@pytest.mark.parametrize("context", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_a_call_that_leaves_the_mode_of_gradients_finds_the_callers(context: Any) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def ask(x: torch.Tensor) -> torch.Tensor:
+        seen.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+        return x * 2
+
+    with context():
+        observe(ask, State(), [Case("as it is", (X,), {}, gradients=wanted) for wanted in (None, True, False)])
+    assert seen == [(context is torch.enable_grad, False), (True, False), (False, False)]
 
 
 def test_special_values_are_tried_and_the_largest_ones_where_every_bit_counts() -> None:
