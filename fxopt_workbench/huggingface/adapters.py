@@ -14,6 +14,7 @@ import torch
 
 from fxopt_core.capture.extensions import Adapted
 from fxopt_core.verification.isolation import Model, private_copy
+from fxopt_workbench.huggingface.conversions import leave_converted_modules
 from fxopt_workbench.huggingface.every_expert import go_through_every_expert
 
 _EXPERTS = "_experts_implementation"
@@ -27,7 +28,10 @@ def adapted_models(model: Model, outputs: Any) -> Iterator[Adapted]:
         outputs: what it returned for the example.
     """
     current = Adapted(model)
-    ways = (_without_cache, _with_grouped_experts, _with_every_expert, _with_tuple, _with_eager_attention)
+    ways = (
+        *(_without_cache, _with_grouped_experts, _without_conversions, _with_every_expert),
+        *(_with_tuple, _with_eager_attention),
+    )
     for adapt in ways if _configurations(model) else ():
         copied: Any = private_copy(current.model)[0]
         description = adapt(copied, outputs)
@@ -72,6 +76,10 @@ def _with_grouped_experts(model: torch.nn.Module, outputs: Any) -> str | None:
     for one in configurations:
         setattr(one, _EXPERTS, "grouped_mm")
     return 'experts implementation "grouped_mm"' if configurations else None
+
+
+def _without_conversions(model: torch.nn.Module, outputs: Any) -> str | None:
+    return "modules that have the dtype are not converted to it" if leave_converted_modules(model) else None
 
 
 def _with_every_expert(model: torch.nn.Module, outputs: Any) -> str | None:

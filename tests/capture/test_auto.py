@@ -13,6 +13,7 @@ from fxopt_core.capture.running import Replay, Runner
 from fxopt_workbench.capture_extension import EXTENSION
 from fxopt_workbench.capturing import search
 from fxopt_workbench.capturing.symbolic import capture_with_symbolic_trace
+from fxopt_workbench.huggingface.conversions import leave_converted_modules
 
 EXAMPLE = (torch.linspace(-1, 1, 12).reshape(3, 4),)
 
@@ -373,21 +374,46 @@ def mixture_of_longcat(transformers):
     return transformers.LongcatFlashForCausalLM(transformers.LongcatFlashConfig(**sizes, **ranks, **experts))
 
 
-@pytest.mark.parametrize("make", [mixture_of_dbrx, mixture_of_longcat])
+def mixture_of_switches(transformers):
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_heads": 2, "num_layers": 2, "num_sparse_encoder_layers": 1}
+    config = transformers.SwitchTransformersConfig(vocab_size=50, num_experts=4, expert_capacity=64, **sizes)
+    return transformers.SwitchTransformersEncoderModel(config)
+
+
+@pytest.mark.parametrize("make", [mixture_of_dbrx, mixture_of_longcat, mixture_of_switches])
 def test_experts_that_no_operator_holds_are_gone_through_every_one(make):
     transformers = pytest.importorskip("transformers")
     model = make(transformers).eval()
     tokens = torch.randint(0, 50, (2, 7), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        captured = capture(model, {"input_ids": tokens}, "auto", dynamic=True)
-        assert captured.adaptations[1:] == ("every expert is gone through",)
+        captured = capture(model, with_mask(tokens), "auto", dynamic=True)
+        assert captured.adaptations[-1] == "every expert is gone through"
         assert len(captured.partitions) == 1
         assert not captured.specialised
         # To the same two experts: the others get no token.
         for tokens in (torch.full((3, 5), 7), torch.full((1, 4), 11)):
-            expected = model(input_ids=tokens)["logits"]
-            torch.testing.assert_close(captured.run(input_ids=tokens)["logits"], expected, rtol=0, atol=0)
-    assert all("forward" not in vars(module) for module in model.modules())
+            expected = model(**with_mask(tokens))[0]
+            given = captured.run(**with_mask(tokens))
+            torch.testing.assert_close(next(iter(given.values())), expected, rtol=0, atol=0)
+    assert not any({"forward", "to"} & vars(module).keys() for module in model.modules())
+
+
+def with_mask(tokens):
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+
+def test_a_module_is_converted_where_that_changes_anything():
+    transformers = pytest.importorskip("transformers")
+    model = mixture_of_switches(transformers)
+    assert leave_converted_modules(model)
+    assert not leave_converted_modules(nn.Linear(2, 2))
+    (router,) = (one.classifier for one in model.modules() if hasattr(one, "classifier"))
+    weight = router.weight
+    assert router.to(torch.float32) is router
+    assert router.to(dtype=torch.float32, device="cpu").weight is weight
+    assert weight.dtype == torch.float32
+    assert router.to("meta").weight.is_meta
+    assert router.to(torch.float64).weight.dtype == torch.float64
 
 
 def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch):
