@@ -70,7 +70,7 @@ def _without_cache(model: torch.nn.Module, outputs: Any) -> str | None:
 
 def _with_grouped_experts(model: torch.nn.Module, outputs: Any) -> str | None:
     """All experts in one operator, where Python goes through those that some token was sent to."""
-    if not getattr(model, "_can_set_experts_implementation", bool)():
+    if not _has_grouped_experts(model):
         return None
     configurations = [one for one in _configurations(model) if getattr(one, _EXPERTS, None) == "eager"]
     for one in configurations:
@@ -78,12 +78,19 @@ def _with_grouped_experts(model: torch.nn.Module, outputs: Any) -> str | None:
     return 'experts implementation "grouped_mm"' if configurations else None
 
 
+def _has_grouped_experts(model: torch.nn.Module) -> bool:
+    return bool(getattr(model, "_can_set_experts_implementation", bool)())
+
+
 def _without_conversions(model: torch.nn.Module, outputs: Any) -> str | None:
     return "modules that have the dtype are not converted to it" if leave_converted_modules(model) else None
 
 
 def _with_every_expert(model: torch.nn.Module, outputs: Any) -> str | None:
-    return "every expert is gone through" if go_through_every_expert(model) else None
+    """All experts one by one, where no operator can be chosen for them."""
+    if _has_grouped_experts(model) or not go_through_every_expert(model):
+        return None
+    return "every expert is gone through"
 
 
 def _with_tuple(model: torch.nn.Module, outputs: Any) -> str | None:

@@ -7,13 +7,14 @@ Transformers and NLLB-MoE do so.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+
+from fxopt_workbench.huggingface.sources import source_of_forward
 
 _CONVERTED = re.compile(r"self\.(\w+) = self\.\1\.to\(")
 
@@ -23,7 +24,7 @@ def leave_converted_modules(model: torch.nn.Module) -> bool:
     parts = [
         getattr(module, name, None)
         for module in model.modules()
-        for name in _CONVERTED.findall(inspect.getsource(type(module).forward))
+        for name in _CONVERTED.findall(source_of_forward(module))
     ]
     found = [part for part in parts if isinstance(part, torch.nn.Module)]
     for part in found:

@@ -7,13 +7,14 @@ and NLLB-MoE have such a loop and no other implementation to choose.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from fxopt_workbench.huggingface.sources import source_of_forward
 
 
 def go_through_every_expert(model: torch.nn.Module) -> bool:
@@ -25,8 +26,7 @@ def go_through_every_expert(model: torch.nn.Module) -> bool:
 
 
 def _chooses(module: torch.nn.Module) -> bool:
-    kind = type(module)
-    return kind.__name__.endswith("Experts") and "nonzero" in inspect.getsource(kind.forward)
+    return type(module).__name__.endswith("Experts") and "nonzero" in source_of_forward(module)
 
 
 def _with_every_expert(forward: Callable[..., Any], count: Any) -> Callable[..., Any]:

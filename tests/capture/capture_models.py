@@ -2,9 +2,18 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
+
+METHODS = ["export", "symbolic_trace", "auto"]
+TRACED = ["export", "auto"]
+"""Methods that follow Python's questions about the example; symbolic_trace fails at them."""
+
+
+def ones(*shape: int, **options: Any) -> torch.Tensor:
+    return torch.ones(*shape, **options)
 
 
 def line_of(marker: str) -> int:

@@ -14,6 +14,7 @@ from fxopt_workbench.capture_extension import EXTENSION
 from fxopt_workbench.capturing import search
 from fxopt_workbench.capturing.symbolic import capture_with_symbolic_trace
 from fxopt_workbench.huggingface.conversions import leave_converted_modules
+from fxopt_workbench.huggingface.every_expert import go_through_every_expert
 
 EXAMPLE = (torch.linspace(-1, 1, 12).reshape(3, 4),)
 
@@ -414,6 +415,17 @@ def test_a_module_is_converted_where_that_changes_anything():
     assert weight.dtype == torch.float32
     assert router.to("meta").weight.is_meta
     assert router.to(torch.float64).weight.dtype == torch.float64
+
+
+def test_a_model_whose_source_nobody_knows_is_adapted_as_far_as_it_goes():
+    written = {"nn": nn}
+    exec("class Experts(nn.Module):\n    def forward(self, x):\n        return x[(x > 0).nonzero()]", written)
+    experts = written["Experts"]()
+    assert not leave_converted_modules(experts)
+    assert not go_through_every_expert(experts)
+    transformers = pytest.importorskip("transformers")
+    assert go_through_every_expert(mixture_of_dbrx(transformers))
+    assert not go_through_every_expert(nn.Linear(2, 2))
 
 
 def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch):

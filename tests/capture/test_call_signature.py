@@ -10,20 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from capture_models import METHODS, TRACED, ones
 from torch import nn
 
 from fxopt_core.capture import CaptureError, RefusedInputError, capture
 from fxopt_core.capture.call_signature import signature_of
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
-
-METHODS = ["export", "symbolic_trace", "auto"]
-TRACED = ["export", "auto"]
-"""Methods that follow Python's questions about the example; symbolic_trace fails at them."""
-
-
-def ones(*shape: int, **options: Any) -> torch.Tensor:
-    return torch.ones(*shape, **options)
-
 
 # One tensor given twice, and tensors that overlap.
 

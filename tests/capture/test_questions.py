@@ -8,24 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Any
 
 import pytest
 import torch
+from capture_models import METHODS, TRACED, ones
 from torch import nn
 
 from fxopt_core.capture import CaptureError, RefusedInputError, capture
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.methods.exporting import capture_with_export
-
-METHODS = ["export", "symbolic_trace", "auto"]
-TRACED = ["export", "auto"]
-"""Methods that follow Python's questions about the example; symbolic_trace fails at them."""
-
-
-def ones(*shape: int, **options: Any) -> torch.Tensor:
-    return torch.ones(*shape, **options)
-
 
 # Gradients and modes.
 
