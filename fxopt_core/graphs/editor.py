@@ -127,6 +127,7 @@ class GraphEditor:
         self._timeline: Timeline | None = None
         self._registered: dict[str, list[torch.Tensor]] = {}
         self._examples = ExampleValues()
+        self._names: dict[Target, str] = {}
 
     @property
     def storages(self) -> Storages:
@@ -271,8 +272,12 @@ class GraphEditor:
         place = before if before is not None else like
         self._require_usable((place,))
         self._require_usable(nodes_in((args, kwargs)), place)
+        # As `create_node` would name it; finding that out each time would take longer than all else that it does.
+        name = self._names.get(target) or self._names.setdefault(
+            target, re.sub("[^0-9a-zA-Z_]+", "_", self.graph._target_to_str(target))
+        )
         with self.graph.inserting_before(place):
-            node = self.graph.create_node(op, target, (), kwargs)
+            node = self.graph.create_node(op, target, (), kwargs, name)
         # Not with the node: `create_node` walks through what it is given, to warn of symbolic numbers, which are meant.
         node.args = args
         kept = like.meta

@@ -70,6 +70,6 @@ def kind_of(value: Any) -> Hashable:
     """All that a computation without data depends on; `None` where that is more than can be compared."""
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.is_conj() or value.is_neg():
         return None
-    sizes = (*value.shape, *value.stride(), value.storage_offset())
+    place = (value.shape, value.stride(), value.storage_offset())
     # Comparing symbolic sizes would make assumptions about inputs.
-    return (type(value), value.dtype, value.device, sizes) if {*map(type, sizes)} == {int} else None
+    return None if value._has_symbolic_sizes_strides else (type(value), value.dtype, value.device, place)

@@ -129,11 +129,10 @@ def is_metadata_assertion(node: fx.Node) -> bool:
 @legality("pattern: inner values are used inside only")
 def inner_values_stay_inside(match: Match, drops_assertions: bool) -> str | None:
     """What the pattern does not return goes; nobody else may need it."""
-    own, outputs = set(match.nodes), set(match.outputs)
     for node in match.nodes:
-        if node not in outputs:
+        if node not in match.outputs:
             for user in node.users:
-                if user not in own and not (drops_assertions and is_metadata_assertion(user)):
+                if user not in match.nodes and not (drops_assertions and is_metadata_assertion(user)):
                     return f"{node} is also used by {user}, outside of the match"
     return None
 
@@ -213,8 +212,7 @@ def unwritten_in_between(match: Match) -> str | None:
 @legality("pattern: one mode")
 def mode_is_unswitched(match: Match) -> str | None:
     """Gradient and autocast mode decide what a node computes."""
-    index = match.index
-    between = index.between(index.switches, match)
+    between = match.index.between(match.index.switches, match)
     return None if between is None else f"{between} may switch a mode (gradients, autocast) in between"
 
 

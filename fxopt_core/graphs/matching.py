@@ -129,11 +129,7 @@ class Match:
     @property
     def inputs(self) -> tuple[fx.Node, ...]:
         """The nodes that wildcards stand for."""
-        found: dict[fx.Node, None] = {}
-        for wildcard in self.pattern.wildcards.values():
-            value = self.values[wildcard]
-            found.update(dict.fromkeys((value,) if type(value) is fx.Node else nodes_in(value)))
-        return tuple(found)
+        return tuple(dict.fromkeys(nodes_in([self.values[wildcard] for wildcard in self.pattern.wildcards.values()])))
 
     def __getitem__(self, name: str) -> Any:
         """What a wildcard or a named value of the pattern stands for: a node, or a literal."""
@@ -336,8 +332,8 @@ class Matcher:
 
     def _arguments(self, wanted: fx.Node, found: fx.Node) -> list[tuple[Name, Any, Any]] | None:
         """Which argument of the pattern's call meets which of the node's; `None` where they have different ones."""
-        args, given = wanted.args, found.args
-        if len(args) == len(given) and not wanted.kwargs and not found.kwargs:
+        args, given = wanted._args, found._args
+        if len(args) == len(given) and not wanted._kwargs and not found._kwargs:
             return list(zip(range(len(given)), args, given, strict=True))
         arguments = self.pattern.arguments[wanted]
         named = arguments_of(self.pattern.keys[wanted], given, found.kwargs)

@@ -146,30 +146,29 @@ class OptimizationPass(ABC):
     def _run(self, editor: GraphEditor, denied: frozenset[str]) -> PassResult:
         before = editor.witness()
         analysis = self.analyze(editor)
-        first = len(editor.rewrites)
         if not isinstance(analysis, Analysis):
             raise PassError(
                 f"{self.name}: analyze returned {analysis!r}; expected an Analysis. Return Analysis([...])."
             )
-        if analysis.opportunities:
-            self._require_unchanged(editor, before, "analyze")
-        for opportunity in analysis.opportunities:
-            if editor.full:
-                break
+        self._require_unchanged(editor, before, "analyze")
+        # What was found at a place goes when it is rewritten, so that the many that follow take the same memory.
+        pending, analysis = [*analysis.opportunities][::-1], Analysis(refusals=analysis.refusals)
+        while pending and not editor.full:
+            opportunity = pending.pop()
             rule = f"{self.name}/{opportunity.rule}" if opportunity.rule else self.name
             if denied and f"{rule}@{opportunity.node.name}" in denied:
                 analysis.refuse(opportunity.node, "verification found that this rewrite changes what is computed")
                 continue
             with editor.rewrite(rule, opportunity.node, tolerance=opportunity.tolerance or self.tolerance):
                 self.transform(editor, opportunity)
-        rewrites = editor.rewrites[first:]
+        rewrites = editor.rewrites[before[0] :]
         statistics = Counter(rewrite.rule for rewrite in rewrites)
         if added := editor.bytes_added(rewrites):
             statistics["bytes added"] = added
         result = PassResult(self.name, rewrites, analysis.refusals, statistics)
         self.verify(editor, result)
         if not rewrites:
-            self._require_unchanged(editor, before, "transform" if analysis.opportunities else "analyze")
+            self._require_unchanged(editor, before, "transform or verify")
         return result
 
     def _require_unchanged(self, editor: GraphEditor, before: list[Any], who: str) -> None:

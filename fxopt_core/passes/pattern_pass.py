@@ -112,7 +112,7 @@ class RewriteRule:
 
     def shared_after(self, match: Match) -> Sharing:
         """With what the replacement's outputs will share storage."""
-        if self.traced is None:
+        if not self._sharing:
             return {}
         shared: Sharing = {}
         for (number, root), surely in self._sharing.items():

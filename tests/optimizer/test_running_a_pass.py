@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -53,6 +54,36 @@ def test_the_collector_pauses_while_a_pass_runs_and_is_then_as_it_was(on: bool, 
         gc.enable()
     assert after == on
     assert watching.seen == [False] * (2 if error is None else 1)
+
+
+class Knowledge:
+    """What a pass found out about one place; it can be seen to go."""
+
+
+class Remembering(OptimizationPass):
+    """Finds every node, and counts of how many it still holds what it found there while it rewrites each."""
+
+    name = "remembering"
+
+    def __init__(self, kind: type[list[Opportunity]] | type[tuple[Opportunity, ...]]) -> None:
+        self.kind = kind
+        self.held = weakref.WeakSet[Knowledge]()
+        self.seen: list[tuple[str, int]] = []
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        found = [Opportunity(node, Knowledge()) for node in editor.graph.nodes]
+        self.held.update(opportunity.data for opportunity in found)
+        return Analysis(self.kind(found))  # type: ignore[arg-type]
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        self.seen.append((opportunity.node.name, len(self.held)))
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_what_was_found_goes_place_by_place_in_order(kind: type[list[Opportunity]]) -> None:
+    remembering = Remembering(kind)
+    remembering.run(GraphEditor(fx.symbolic_trace(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()))))
+    assert remembering.seen == [("input_1", 4), ("_0", 3), ("_1", 2), ("output", 1)]
 
 
 aten = torch.ops.aten
@@ -115,9 +146,9 @@ class PastTheEditor(OptimizationPass):
     [
         ("analyze", True, "analyze"),
         ("analyze", False, "analyze"),
-        ("transform", True, "transform"),
-        ("verify", True, "transform"),
-        ("verify", False, "analyze"),
+        ("transform", True, "transform or verify"),
+        ("verify", True, "transform or verify"),
+        ("verify", False, "transform or verify"),
     ],
 )
 def test_a_pass_that_changes_the_graph_past_the_editor_is_taken_out_and_named(
