@@ -33,23 +33,20 @@ TARGETS = [
 ]
 
 
+def _graph() -> tuple[fx.Graph, fx.Node, fx.Node]:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    return graph, x, graph.output(x)
+
+
 @pytest.mark.parametrize(("op", "target"), TARGETS)
 def test_a_new_node_is_named_as_torch_names_it(op: str, target: Any) -> None:
-    names: list[list[str]] = []
-    for by_the_editor in (True, False):
-        graph = fx.Graph()
-        x = graph.placeholder("x")
-        output = graph.output(x)
-        editor = GraphEditor(fx.GraphModule(torch.nn.Module(), graph))
-        graph = editor.graph
-        x, output = graph.nodes
-        with editor.rewrite("test", output):
-            for _ in range(3):
-                if by_the_editor:
-                    editor.insert(op, target, (x,) if op.startswith("call") else (), like=output)
-                else:
-                    with graph.inserting_before(output):
-                        graph.create_node(op, target, (x,) if op.startswith("call") else ())
-        names.append([node.name for node in graph.nodes])
-    assert names[0] == names[1]
-    assert len({*names[0]}) == 5
+    graph, x, output = _graph()
+    with graph.inserting_before(output):
+        expected = [graph.create_node(op, target, (x,) if op.startswith("call") else ()).name for _ in range(3)]
+    editor = GraphEditor(fx.GraphModule(torch.nn.Module(), _graph()[0]))
+    x, output = editor.graph.nodes
+    with editor.rewrite("test", output):
+        made = [editor.insert(op, target, (x,) if op.startswith("call") else (), like=output) for _ in range(3)]
+    assert [node.name for node in made] == expected
+    assert len({*expected}) == 3

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.example_values import kind_of
@@ -89,8 +90,23 @@ def test_literals_tell_calls_apart() -> None:
     assert tuple(second.meta["val"].shape) == (3,)
 
 
-def test_of_a_conjugate_or_symbolic_value_no_kind_is_known() -> None:
+def test_of_a_conjugate_or_sparse_value_no_kind_is_known() -> None:
     assert kind_of(torch.randn(2)) == kind_of(torch.ones(2))
     assert kind_of(torch.randn(2, dtype=torch.complex64).conj()) is None
     assert kind_of(torch.ones(2).to_sparse()) is None
     assert kind_of(3) is None
+
+
+def test_symbolic_sizes_are_never_compared() -> None:
+    """In the shape, in a stride, or only in where the tensor starts: comparing them would make assumptions."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    wide = mode.from_tensor(
+        torch.zeros(3, 5), symbolic_context=StatelessSymbolicContext([DimDynamic.STATIC, DimDynamic.DYNAMIC])
+    )
+    size = wide.shape[1]
+    assert isinstance(size, torch.SymInt)
+    with mode:
+        known = torch.zeros(3, 2)
+        for value in (wide, wide[:, :2], known.as_strided((2,), (1,), size)):
+            assert kind_of(value) is None
+    assert kind_of(known) is not None
